@@ -54,6 +54,7 @@ test-%: $(READY) ## the MPI tests, on N ranks
 bench: $(READY) ## what the benchmark itself costs, against a bare loop; many minutes, on a machine without other work
 	.venv/bin/python benchmarks/training.py
 	.venv/bin/python benchmarks/providers.py
+	.venv/bin/python benchmarks/optimisers.py
 	.venv/bin/python benchmarks/generation.py
 	.venv/bin/python benchmarks/memory.py
 	.venv/bin/python benchmarks/repeat.py

@@ -66,7 +66,7 @@ def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:
 def blocks(draw: st.DrawFn, section: str) -> list[str]:
     """The lines of the run or a section in any order, some KEYs omitted, and not too many tests."""
     grids, swept = draw(st.integers(1, 20)), draw(st.sampled_from([key.name for key in all_keys() if key.sweep]))
-    lines = []
+    lines, given = {}, {}
     for key in keys_of(section):
         left_out = key.name not in ("GROUPS", "DEGREE") or grids == 1
         if key.default_in(section) and left_out and draw(st.booleans()):
@@ -74,9 +74,18 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
         many = key.name == swept or key.listed
         count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if many else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
-        words, rest = words_for(key, draw(values_of(key, count))), draw(st.sampled_from(["", "# x", "the SEED"]))
-        lines.append(f"{words} {name} {rest}")
-    return draw(st.permutations(lines))
+        given[key.name] = draw(values_of(key, count))
+        words, rest = words_for(key, given[key.name]), draw(st.sampled_from(["", "# x", "the SEED"]))
+        lines[key] = f"{words} {name} {rest}"
+    return draw(st.permutations([line for key, line in lines.items() if has_effect(key, section, given)]))
+
+
+def has_effect(key: Key, section: str, given: dict[str, tuple[Value, ...]]) -> bool:
+    """Whether all values of the other KEY use this one."""
+    if key.used_by is None:
+        return True
+    name, users = key.used_by
+    return {*given.get(name, keys_by_name()[name].default_in(section))} <= {*users}
 
 
 @st.composite

@@ -64,7 +64,8 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("resnet9 NETWORK", "resnet9 is unknown (resnet9 looks like resnet8); allowed: resnet8 | resnet14"),
         ("ResNet50 NETWORK", "ResNet50 looks like resnet50"),
         ("fp8 PRECISION", "fp8 is unknown"),
-        ("adam OPTIMISER", "adam is unknown; allowed: sgd"),
+        ("adamax OPTIMISER", "adamax is unknown (adamax looks like adam); allowed: sgd | adam | adamw | adagrad | lars | lamb"),
+        ("0.5 TRUST", "TRUST 0.5 has no effect with OPTIMISER sgd; allowed: OPTIMISER lars, or TRUST 0.001"),
         ("7 SEED", "SEED stands in [ensemble]; allowed: before the first section"),
         ("64 BATCH", "BATCH stands already in line 9; allowed: once a section"),
         ("64 \u017fEED", "no word of this line is a KEY"),
@@ -80,6 +81,23 @@ def test_an_illegal_line_is_refused(line: str, says: str) -> None:
     message = refusal(SMALL + line + "\n")
     assert f"line 11: {line[:100].strip()}".replace("\u00a0", "\\xa0") in message
     assert says in message
+
+
+@pytest.mark.parametrize(
+    ("optimisers", "line", "says"),
+    [
+        ("lars sgd", "0.5 TRUST", "TRUST 0.5 has no effect with OPTIMISER sgd; allowed: OPTIMISER lars, or TRUST 0.001"),
+        ("lamb", "0.5 MOMENTUM", "MOMENTUM 0.5 has no effect with OPTIMISER lamb; allowed: OPTIMISER sgd or lars"),
+        ("adagrad", "0.9 0.99 BETA1", "BETA1 0.99 has no effect with OPTIMISER adagrad; allowed: OPTIMISER adam or adamw"),
+        ("lars adam", "1e-3 EPSILON", "EPSILON 0.001 has no effect with OPTIMISER lars"),
+    ],
+)
+def test_a_value_that_the_optimiser_does_not_use_is_refused(optimisers: str, line: str, says: str) -> None:
+    text = f"{SMALL}{optimisers} OPTIMISER\n"
+    message = refusal(f"{text}{line}\n")
+    assert f"line 12: {line}" in message and says in message
+    for used in ("0.001 TRUST", "0.875 MOMENTUM", "0.9 BETA1", "0 EPSILON"):
+        parse(f"{text}{used}\n")
 
 
 @pytest.mark.parametrize(

@@ -16,6 +16,7 @@ SETTINGS = {
     "EVALUATE": 3,
     "LEARNRATE": 0.2,
     "SCHEDULE": "linear",
+    "SCALING": "linear",
     "OPTIMISER": "sgd",
     "MOMENTUM": 0.75,
     "DECAY": 0.001,
@@ -24,7 +25,8 @@ SETTINGS = {
 
 
 def test_each_key_reaches_its_field() -> None:
-    assert Recipe.of(SETTINGS) == Recipe(24, 3, 7, 0.5, 3, 0.2, "linear", Sgd(decay=0.001, momentum=0.75), 0.05)
+    rule = Sgd(decay=0.001, momentum=0.75)
+    assert Recipe.of(SETTINGS) == Recipe(24, 3, 7, 0.5, 3, 0.2, "linear", "linear", rule, 0.05)
 
 
 def test_the_shipped_input_gives_a_recipe() -> None:
@@ -55,6 +57,8 @@ def test_the_peak_rate_scales_with_the_global_batch() -> None:
     assert replace(recipe, batch=256, degree=1).peak_rate == pytest.approx(0.2)
     assert replace(recipe, degree=6).peak_rate == pytest.approx(2 * recipe.peak_rate)
     assert replace(recipe, batch=48).peak_rate == pytest.approx(2 * recipe.peak_rate)
+    assert replace(recipe, degree=12, scaling="sqrt").peak_rate == pytest.approx(0.2 * (24 * 12 / 256) ** 0.5)
+    assert replace(recipe, scaling="none").peak_rate == 0.2
 
 
 @pytest.mark.parametrize(

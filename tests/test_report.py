@@ -115,7 +115,7 @@ def test_the_banner_names_the_program_and_its_version() -> None:
     given = golden()["input"]
     assert lines[0] == lines[5] == "=" * 80
     assert lines[1].startswith("HPCAI bench 0.1.0: ") and lines[1].endswith(golden()["date"])
-    assert lines[2] == f"Input  : input.dat, schema hpcai-result/3, sha256 {given['digest']}"
+    assert lines[2] == f"Input  : input.dat, schema hpcai-result/4, sha256 {given['digest']}"
     assert lines[3:5] == [f"Header : {header}" for header in given["headers"]]
     assert "An explanation of the input/output parameters follows:" in lines
     assert "The following parameter values will be used:" in lines

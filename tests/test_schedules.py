@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from hpcai.train.schedules import learning_rate
 
-KINDS = ("cosine", "linear", "constant")
+KINDS = ("cosine", "linear", "polynomial", "constant")
 PEAK = 0.7
 
 problems = st.integers(1, 300).flatmap(
@@ -55,7 +55,7 @@ def test_a_warm_up_of_a_fraction_of_a_step_is_used() -> None:
     assert values[3:] == pytest.approx([PEAK * 0.5 * (1 + cos(pi * (step - 2.5) / 7.5)) for step in range(3, 10)])
 
 
-@pytest.mark.parametrize("kind", ["cosine", "linear"])
+@pytest.mark.parametrize("kind", ["cosine", "linear", "polynomial"])
 def test_the_rate_after_the_last_step_would_be_zero(kind: str) -> None:
     assert learning_rate(kind, PEAK, 90, 90, 8.25) == pytest.approx(0, abs=1e-15)
     assert learning_rate(kind, PEAK, 89, 90, 8.25) < PEAK * 2 / 81
@@ -66,6 +66,12 @@ def test_cosine_and_line_are_half_the_peak_in_the_middle() -> None:
         assert learning_rate(kind, PEAK, 55, 100, 10) == pytest.approx(PEAK / 2)
         assert learning_rate(kind, PEAK, 32, 100, 10) + learning_rate(kind, PEAK, 78, 100, 10) == pytest.approx(PEAK)
     assert learning_rate("cosine", PEAK, 32, 100, 10) > learning_rate("linear", PEAK, 32, 100, 10)
+
+
+def test_the_polynomial_is_the_square_of_the_line() -> None:
+    line, parabola = (rates(kind, 100, 10) for kind in ("linear", "polynomial"))
+    assert parabola[10:] == pytest.approx([rate**2 / PEAK for rate in line[10:]])
+    assert parabola[:10] == line[:10]
 
 
 @given(st.integers(2, 400), st.integers(0, 50))

@@ -26,6 +26,7 @@ from hpcai.update_rules.sgd import Sgd
 SETTINGS = {
     **{"OPTIMISER": "damped", "MOMENTUM": 0.75, "DECAY": 0.01, "PRECISION": "fp32", "BATCH": 4, "DEGREE": 1},
     **{"GROUPS": 1, "EPOCHS": 3, "WARMUP": 0.0, "LEARNRATE": 1.0, "SCHEDULE": "linear"},
+    **{"SCALING": "linear", "BETA1": 0.9, "BETA2": 0.999, "EPSILON": 0.0, "TRUST": 0.001},
     **{"ALLREDUCE": "flat", "WIRE": "fp32"},
 }
 VELOCITY = "momentum_buffer"

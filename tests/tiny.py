@@ -56,6 +56,7 @@ RECIPE = Recipe(
     evaluate_every=2,
     learning_rate=3.0,
     schedule="cosine",
+    scaling="linear",
     rule=Sgd(decay=0.01, momentum=0.9),
     smoothing=0.1,
 )

@@ -23,6 +23,7 @@ def check(
     for block in blocks[1:]:
         if block.known:
             _check_required(block, mistakes)
+            _check_used(block, mistakes)
             _check_grid(block, ranks, mistakes)
             if check_dataset is not None:
                 _check_datasets(block, check_dataset, mistakes)
@@ -37,6 +38,21 @@ def _check_required(block: Block, mistakes: Mistakes) -> None:
     for key in keys_of(block.name):
         if not key.default_in(block.name) and key.name not in block.entries:
             mistakes.add(block.place, f"[{block.name}] needs a line with {key.name}; allowed: {key.allowed}")
+
+
+def _check_used(block: Block, mistakes: Mistakes) -> None:
+    """Refuse values that another KEY's choice has no use for, other than the default."""
+    for key in keys_of(block.name):
+        if key.used_by is None or key.name not in block.entries:
+            continue
+        other, users = key.used_by
+        idle = [value for value in _grid(block, other) if value not in users]
+        default = key.default_in(block.name)
+        given = [value for value in _values(block, key.name) if value not in default]
+        if idle and given:
+            message = f"{key.name} {given[0]} has no effect with {other} {idle[0]}"
+            allowed = f"{other} {' or '.join(users)}, or {key.name} {default[0]}"
+            mistakes.add(block.entries[key.name].place, f"{message}; allowed: {allowed}")
 
 
 def _values(block: Block, name: str) -> tuple[Value, ...]:

@@ -28,6 +28,7 @@ class Key:
     the run. `defaults` are those of sections that have another one; `own` is what else a section has of its own, by
     field.
     Where a KEY is a `sweep`, each value is a test of its own; where it is `listed`, all values belong to one test.
+    `used_by`: another KEY and those of its values that use this one; with others only the default is legal.
     `suffixed` numbers are written with K, M and G.
     Numbers lie in the interval low..high, closed or open as `bounds` writes it; where `zero` is set, 0 is legal
     besides and means what `zero` says. A choice that ends in PATH stands for any path.
@@ -48,6 +49,7 @@ class Key:
     sweep: bool = True
     listed: bool = False
     suffixed: bool = False
+    used_by: tuple[str, tuple[str, ...]] | None = None
     help: str
 
     def of(self, section: str) -> "Key":

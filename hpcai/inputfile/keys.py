@@ -19,6 +19,7 @@ from hpcai.inputfile.key import (
 from hpcai.workloads import registry
 
 _OWN = "the dataset's own"
+_MOMENTS = ("adam", "adamw", "lamb")
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
 # networks for images of 28 to 64 pixels a side, and for 224
 SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
@@ -35,6 +36,10 @@ def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
 
 def _count(name: str, help: str, low: int = 1, high: int = 2**31 - 1, **rest: Any) -> Key:
     return _trains(name, "integer", help, low=low, high=high, **rest)
+
+
+def _of_rule(name: str, help: str, optimisers: tuple[str, ...], **rest: Any) -> Key:
+    return _trains(name, "real", f"{help}, of {', '.join(optimisers)}", used_by=("OPTIMISER", optimisers), **rest)
 
 
 def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
@@ -101,10 +106,24 @@ _DECLARED = (
     _count("EPOCHS", "passes over the training samples; of a trial the maximum", default=8),
     _trains("WARMUP", "real", "epochs of linear learning-rate warm-up", low=0, default=1.0),
     _count("EVALUATE", "epochs between two validations", default=1, sweep=False, group=BAGGING),
-    _choice("OPTIMISER", "optimiser", "sgd"),
+    _choice("OPTIMISER", "optimiser", "sgd", "adam", "adamw", "adagrad", "lars", "lamb"),
     _trains("LEARNRATE", "real", "learning rate per 256 samples of a step", low=0, bounds="()", default=0.256),
-    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "constant"),
-    _trains("MOMENTUM", "real", "momentum of the optimiser", low=0, high=1, bounds="[)", default=0.875),
+    _choice("SCALING", "how the learning rate grows with the samples of a step / 256", "linear", "sqrt", "none"),
+    _choice("SCHEDULE", "learning rate after the warm-up", "cosine", "linear", "polynomial", "constant"),
+    _of_rule("MOMENTUM", "momentum", ("sgd", "lars"), low=0, high=1, bounds="[)", default=0.875),
+    _of_rule("BETA1", "decay of the first moment", _MOMENTS, low=0, high=1, bounds="[)", default=0.9),
+    _of_rule("BETA2", "decay of the second moment", _MOMENTS, low=0, high=1, bounds="[)", default=0.999),
+    _of_rule(
+        "EPSILON",
+        "summand of the denominator",
+        ("adam", "adamw", "adagrad", "lamb"),
+        low=0,
+        high=1,
+        bounds="(]",
+        zero="the optimiser's own",
+        default=0.0,
+    ),
+    _of_rule("TRUST", "trust coefficient of the rates of layers", ("lars",), low=0, high=1, bounds="(]", default=0.001),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
     _trains(
         "SMOOTHING",

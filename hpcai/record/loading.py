@@ -14,14 +14,15 @@ from msgspec import ValidationError, convert, structs
 from hpcai.errors import InputError
 from hpcai.record import keys
 from hpcai.record.entry import Entry
+from hpcai.record.older import READ, upgraded
 from hpcai.record.plain import Json
 from hpcai.record.record import Record
-from hpcai.record.result import SCHEMA, Result
+from hpcai.record.result import Result
 from hpcai.workloads import registry
 
 
 def read(path: Path) -> Json:
-    """The JSON object in a result file; InputError if it is none, or of another schema."""
+    """The JSON object in a result file; InputError if it is none, or of a schema that is not read."""
     try:
         stored = json.loads(path.read_text("utf-8"), object_pairs_hook=_object, parse_constant=_refused)
     except OSError as error:
@@ -29,9 +30,9 @@ def read(path: Path) -> Json:
     except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not JSON: {error}") from None
     schema = stored.get("schema") if isinstance(stored, dict) else None
-    if schema != SCHEMA:
+    if schema not in READ:
         found = f"its schema is {schema}" if isinstance(schema, str) and len(schema) < 40 else "it has no schema"
-        raise InputError(f"{path} is not a result that this version reads: {found}; allowed: {SCHEMA}")
+        raise InputError(f"{path} is not a result that this version reads: {found}; allowed: {', '.join(READ)}")
     return dict(stored)
 
 
@@ -53,7 +54,8 @@ def load(path: Path) -> Result:
 
 
 def result_of(document: Json) -> Result:
-    """The result that a JSON document holds; InputError as `load` raises it."""
+    """The result that a JSON document holds, of this or an older schema; InputError as `load` raises it."""
+    document = upgraded(document)
     bare = _converted({**document, "tests": [], "tables": []}, Result, "")
     _check_keys(document, bare)
     tests = _entries(document.get("tests"), "tests")

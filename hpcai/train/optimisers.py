@@ -1,6 +1,7 @@
-"""Builds torch's optimisers from update rules: fused, one kernel a step, where torch's fused version is correct."""
+"""Builds optimisers from update rules: torch's fused one, one kernel a step, where it exists and is correct."""
 
 from importlib import import_module
+from typing import Any
 
 import torch
 from torch import nn
@@ -20,11 +21,16 @@ def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.o
     short = any(p.dtype != torch.float32 and p.device.type == "cpu" for p in module.parameters())
     # torch's fused CPU kernel silently leaves most of a 16-bit parameter unchanged (pytorch issue 191763).
     implementation = {"foreach": True} if short else {"fused": True}
-    package, _, name = rule.optimiser.rpartition(".")
-    optimiser: torch.optim.Optimizer = getattr(import_module(package), name)(
-        groups, lr=rate, **rule.options(), **implementation
-    )
-    return optimiser
+    first = next(module.parameters())
+    smallest = min(parameter.element_size() for parameter in module.parameters())
+    if rule.uses_general(first.device.type, smallest) or rule.optimiser == rule.general:
+        return _class(rule.general)(groups, lr=rate, **rule.options())
+    return _class(rule.optimiser)(groups, lr=rate, **rule.options(), **implementation)
+
+
+def _class(name: str) -> Any:
+    package, _, found = name.rpartition(".")
+    return getattr(import_module(package), found)
 
 
 def create_state(rule: UpdateRule, optimiser: torch.optim.Optimizer) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any
 
 from hpcai.train.schedules import learning_rate
@@ -20,6 +21,7 @@ class Recipe:
     evaluate_every: int
     learning_rate: float
     schedule: str
+    scaling: str
     rule: UpdateRule
     smoothing: float
 
@@ -34,14 +36,19 @@ class Recipe:
             evaluate_every=settings.get("EVALUATE", 1),
             learning_rate=settings["LEARNRATE"],
             schedule=settings["SCHEDULE"],
+            scaling=settings["SCALING"],
             rule=rule_of(settings),
             smoothing=settings.get("SMOOTHING", 0.0),
         )
 
     @property
     def peak_rate(self) -> float:
-        """Learning rate after warm-up: linear scaling with the global batch (Goyal et al. 2017)."""
-        return self.learning_rate * self.batch * self.degree / 256
+        """Learning rate after warm-up, scaled with the global batch.
+
+        Linearly (Goyal et al., 2017), by its square root (Krizhevsky, 2014), or not.
+        """
+        batches = self.batch * self.degree / 256
+        return self.learning_rate * {"linear": batches, "sqrt": sqrt(batches), "none": 1.0}[self.scaling]
 
     def rate(self, step: int, steps_per_epoch: int) -> float:
         """The learning rate of optimiser step `step` (from 0, over all epochs)."""

@@ -48,15 +48,15 @@ class Tensor:
         kept: Vector = torch.from_numpy(vector).to(getattr(torch, self.kind.dtype)).double().numpy()
         return kept
 
-    def rounding_bound(self, exact: Vector, move: Vector, roundings: int) -> Vector:
+    def rounding_bound(self, exact: Vector, move: Vector, roundings: int, weight_roundings: int = 1) -> Vector:
         """Bound of the rounding error of stored weights, element by element.
 
-        Half the spacing of the type's numbers; and before that is rounded: the operations that make the move, on a CPU
-        in the type (a fused optimiser on a GPU goes on with numbers that are not rounded yet), and in fp32 the
-        difference.
+        Half the spacing of the type's numbers, as often as the weight itself is rounded; and before that is rounded:
+        the operations that make the move, on a CPU in the type (a fused optimiser on a GPU goes on with numbers that
+        are not rounded yet), and in fp32 the difference.
         """
         slack = (roundings * (self.unit + 2 * SINGLE) + self.unit**2) * np.abs(move)
         slack += (self.unit > SINGLE) * SINGLE * np.abs(exact)
         _, exponent = np.frexp(np.maximum(np.abs(exact) + slack, self.kind.tiny))
-        slack += np.ldexp(self.unit, exponent - 1)
+        slack += weight_roundings * np.ldexp(self.unit, exponent - 1)
         return slack

@@ -97,7 +97,8 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
 
 def _compare(step: Step, t: Tensor, found: Comparison) -> None:
     rule, state = step.rule, {name: kept.before for name, kept in t.state.items()}
-    before = BeforeStep(t.before, state, step.rate, step.number, t.decays)
+    error = step.rounding_allowance * t.spread
+    before = BeforeStep(t.before, t.mean, error, state, step.rate, step.number, t.decays)
     sums = rule.sums(before)
     formula = {name: terms.total(t.mean) for name, terms in sums.items()}
     kinds = {name: kept.kind for name, kept in t.state.items()}
@@ -105,17 +106,16 @@ def _compare(step: Step, t: Tensor, found: Comparison) -> None:
         return
     if not _fits(t.kind, t.before - rule.move(before, formula)):
         return
-    if t.state:
-        left = {name: t.state[name].after if name in t.state else total for name, total in formula.items()}
-        _compare_weights(t, rule.move(before, left), rule.roundings, found)
+    left = {name: t.state[name].after if name in t.state else total for name, total in formula.items()}
+    if all(name in t.state for name in sums):
+        _compare_weights(t, rule, before, left, found)
     for name, terms in sums.items():
         where = f" in {name}" if len(sums) > 1 else ""
         if name in t.state:
             kept = t.state[name]
-            _compare_sum(step, t, terms, where, found, 1.0, kept.kind.eps / 2, kept.after - formula[name], _identity)
-        elif not t.state:
-            shown = _in_weights(rule, t, before, name, formula)
-            _compare_sum(step, t, terms, where, found, step.rate, t.unit, *shown)
+            _compare_sum(step, t, terms, where, found, kept.kind.eps / 2, kept.after - formula[name], _identity)
+        else:
+            _compare_sum(step, t, terms, where, found, t.unit, *_in_weights(rule, t, before, name, left))
 
 
 def _compare_sum(
@@ -124,27 +124,29 @@ def _compare_sum(
     terms: Terms,
     where: str,
     found: Comparison,
-    scale: float,
     unit: float,
     difference: Vector,
     shown: Shown,
 ) -> None:
-    """Compare a sum, seen in stored numbers that are `scale` times as large as the sum, with the formula."""
+    """Compare a sum, as stored numbers show it, with the formula."""
     norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size
     rounding, spread = 8 * step.ranks**0.5 * unit * norms, terms.gain * t.spread
-    deviation = _ratio(_norm(difference), scale * (rounding + step.rounding_allowance * spread))
+    deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):
         seen = shown(term)
-        share = scale * _share(_norm(seen), scale * _norm(term), len(term))
+        share = _share(_norm(seen), _norm(term), len(term))
         projection = found._projections.setdefault(name + where, _Projection(biased))
-        projection.add(seen, difference, share * rounding, (share if biased else scale) * spread)
+        projection.add(seen, difference, share * rounding, (share if biased else 1.0) * spread)
 
 
-def _compare_weights(t: Tensor, move: Vector, roundings: int, found: Comparison) -> None:
+def _compare_weights(
+    t: Tensor, rule: UpdateRule, before: BeforeStep, state: Mapping[str, Vector], found: Comparison
+) -> None:
     """Compare the new weights with the move made by the stored state, element by element within rounding."""
+    move = rule.move(before, state)
     exact = t.before - move
-    rounding_bound = t.rounding_bound(exact, move, roundings)
+    rounding_bound = _rounding_bound(t, rule, before, state)
     wrong = _excess(t.after - exact, rounding_bound)
     missing = _excess(move, rounding_bound)  # the error if no element had moved
     worst = float((np.abs(wrong) / (2 * rounding_bound)).max(initial=0.0))
@@ -156,16 +158,20 @@ def _compare_weights(t: Tensor, move: Vector, roundings: int, found: Comparison)
 def _in_weights(
     rule: UpdateRule, t: Tensor, before: BeforeStep, name: str, formula: Mapping[str, Vector]
 ) -> tuple[Vector, Shown]:
-    """For a rule without state: the difference of the weights, and the difference that a lost term would make."""
-    move = rule.move(before, formula)
-    exact = t.before - move
-    rounding_bound = t.rounding_bound(exact, move, rule.roundings)
+    """For a sum that is not stored: its difference as the weights show it, and that which a lost term would make."""
+    exact, factor = t.before - rule.move(before, formula), rule.factor(before, formula)
+    rounding_bound = _rounding_bound(t, rule, before, formula)
 
     def shown(term: Vector) -> Vector:
         lacking = t.before - rule.move(before, {**formula, name: formula[name] - term})
-        return _excess(t.stored(lacking) - exact, rounding_bound)
+        return _excess(t.stored(lacking) - exact, rounding_bound) / factor
 
-    return _excess(t.after - exact, rounding_bound), shown
+    return _excess(t.after - exact, rounding_bound) / factor, shown
+
+
+def _rounding_bound(t: Tensor, rule: UpdateRule, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
+    exact, added = t.before - rule.move(before, sums), rule.terms_of_move(before, sums)
+    return t.rounding_bound(exact, added, rule.roundings, rule.weight_roundings)
 
 
 def _named(step: Step, t: Tensor, terms: Terms) -> Iterator[tuple[str, Vector, bool]]:

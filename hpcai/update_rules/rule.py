@@ -11,17 +11,22 @@ import numpy as np
 import numpy.typing as npt
 
 Vector = npt.NDArray[np.float64]
+SINGLE = 4  # bytes of fp32
+SCRATCH = 4  # gradients, weights, moves, and a product of them
 
 
 @dataclass(frozen=True)
 class BeforeStep:
-    """One parameter tensor before an optimiser step, flat, in float64.
+    """One parameter tensor before an optimiser step, and its mean gradient over the group; flat, in float64.
 
-    `state` has the optimiser's tensors by their names, zeros before the first step. `number` counts the updates from 1
+    `error`: largest norm of an error of the gradient, since a repetition rounds otherwise. `state` has the optimiser's
+    tensors by their names, zeros before the first step. `number` counts the updates from 1
     (steps left out because of overflow are not counted). `decays`: whether weight decay acts on the tensor.
     """
 
     weights: Vector
+    gradient: Vector
+    error: float
     state: Mapping[str, Vector]
     rate: float
     number: int
@@ -53,7 +58,12 @@ class UpdateRule(ABC):
     """Update rule of an optimiser; the fields are its hyper-parameters, named as their KEYs."""
 
     optimiser: ClassVar[str]  # dotted name of the torch optimiser class that trains
+    # The same with state in fp32 for any weights, used for 16-bit weights and where `optimiser` has no fused version.
+    general: ClassVar[str] = ""
+    fused: ClassVar[tuple[str, ...]] = ("cpu", "cuda")  # types of devices on which `optimiser` has a fused version
     roundings: ClassVar[int] = 2  # rounding operations, in the type of the weights, in the update of a weight
+    weight_roundings: ClassVar[int] = 1  # roundings of the weight itself
+    own_epsilon: ClassVar[float] = 0.0  # EPSILON 0 stands for it
     decay: float
 
     @classmethod
@@ -79,24 +89,46 @@ class UpdateRule(ABC):
     def sums(self, before: BeforeStep) -> Mapping[str, Terms]:
         """The formula's sums: the new value of each state tensor by its name.
 
-        A rule without state has one sum of any name, which a step subtracts times the learning rate.
+        A sum of another name is not stored: it is seen in the weights only, from which a step subtracts it times
+        `factor`.
         """
+
+    def factor(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector | float:
+        """The factor, by element, of a sum that is not stored."""
+        return before.rate
 
     @abstractmethod
     def move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
         """The update subtracted from the weights, computed from `sums`."""
 
+    def terms_of_move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
+        """Sum of the magnitudes that are added to make the move: its roundings are relative to them."""
+        return np.abs(self.move(before, sums))
+
     def decays(self, dimensions: int) -> bool:
         """Whether weight decay acts on a parameter: on convolution and dense weights, not on batch norm or biases."""
         return dimensions > 1
 
+    @property
+    def eps(self) -> float:
+        """The summand that keeps a denominator from 0: EPSILON, or the rule's own."""
+        return float(getattr(self, "epsilon", 0.0)) or self.own_epsilon
+
+    def uses_general(self, device: str, parameter: int) -> bool:
+        """Whether `general` trains weights of `parameter` bytes on this type of device."""
+        return bool(self.general) and (device not in self.fused or parameter < SINGLE)
+
     def state_element(self, parameter: int) -> int:
         """Bytes of a state element, for a parameter of `parameter` bytes an element."""
-        return parameter
+        return SINGLE if self.general else parameter
 
     def state_bytes(self, parameter: int) -> int:
         """Bytes of state per parameter, for the memory plan."""
         return len(self.state) * self.state_element(parameter)
+
+    def scratch_bytes(self, device: str, parameter: int) -> int:
+        """Bytes per parameter of fp32 copies during a step, for the memory plan."""
+        return SCRATCH * SINGLE * self.uses_general(device, parameter)
 
     def bytes_moved(self, parameter: int) -> int:
         """Bytes of memory traffic per parameter in a step.

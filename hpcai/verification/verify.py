@@ -12,8 +12,9 @@ from hpcai.claims.machine_claims import violated_machine_claims, violated_run_cl
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case
 from hpcai.record.entry import Entry
-from hpcai.record.loading import load, read
+from hpcai.record.loading import read
 from hpcai.record.loading import result_of as loaded
+from hpcai.record.older import as_older, is_older, upgraded
 from hpcai.record.plain import plain
 from hpcai.record.problem import input_of, problem_of
 from hpcai.record.result import BrokenOff, Result
@@ -41,8 +42,10 @@ def differences(path: Path) -> list[str]:
         return [str(error)]
     try:
         made = rebuilt(stored)
-        different = differences_of(document, plain(made))
-        return [*different, *contradictions(stored), *_file_differences(path.parent, made)]
+        expected = as_older(plain(made), document) if is_older(document) else plain(made)
+        different = differences_of(upgraded(document), expected)
+        files_differ = _file_differences(path.parent, made, rendered=not is_older(document))
+        return [*different, *contradictions(stored), *files_differ]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
@@ -51,13 +54,17 @@ def differences(path: Path) -> list[str]:
 
 def sound_message(path: Path) -> str:
     """The message after verification of a correct result: what was compared, and its status."""
-    result = load(path)
+    document = read(path)
+    result, old = loaded(document), is_older(document)
     summary = summary_of(result)
     kept = [name for test in result.tests for name in _further_files(test)]
-    beside = [name for name in (*files.texts(result), files.SERIES, *kept) if (path.parent / name).exists()]
+    rendered = () if old else files.texts(result)
+    beside = [name for name in (*rendered, files.SERIES, *kept) if (path.parent / name).exists()]
     compared = f"with {' and '.join(beside)}" if beside else "no other files to compare"
     if missing := [name for name in kept if name not in beside]:
         compared += f"; not evaluated again without {' and '.join(missing)}"
+    if old:
+        compared += f"; report and tables of schema {document['schema']} are not compared"
     tests = f"{summary.passed} of {summary.planned} tests PASSED"
     return f"every number follows from the raw measurements, {compared}; {summary.valid}, {tests}"
 
@@ -109,10 +116,13 @@ def contradictions(result: Result) -> Iterator[str]:
                 yield f"{name}[{index}].raw does not fulfil: {claim}"
 
 
-def _file_differences(folder: Path, made: Result) -> Iterator[str]:
-    """Differences of report, tables and series, where they exist beside the result."""
+def _file_differences(folder: Path, made: Result, rendered: bool) -> Iterator[str]:
+    """Differences of report, tables and series, where they exist beside the result.
+
+    rendered: report and tables are compared, since this version renders those of the result's schema.
+    """
     texts = files.texts(made)
-    for name in files.names():
+    for name in files.names() if rendered else ():
         path, expected = folder / name, texts.get(name, "")
         if path.exists() and not path.is_file():
             yield f"{name} is no file"

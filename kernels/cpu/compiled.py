@@ -37,7 +37,16 @@ def compiled(function: F) -> F:
 
     The code runs without the interpreter's lock. Threads are those of `parallel_for`.
     """
-    dispatcher = _njit(nogil=True)(function)
+    return _compiled(function)
+
+
+def vectorised(function: F) -> F:
+    """The same for a loop that vectors compute: sums are added in any order, and a division by 0 is no error."""
+    return _compiled(function, fastmath={"reassoc"}, error_model="numpy")
+
+
+def _compiled(function: F, **options: Any) -> F:
+    dispatcher = _njit(nogil=True, **options)(function)
     if _folder(_home(function.__code__.co_filename)) is not None:
         dispatcher._cache = _Cache(function)
         dispatcher.compile = dispatcher._cache.releasing(dispatcher.compile)

@@ -1,0 +1,84 @@
+"""Results of older schemas: what later schemas added, so that results of older versions are read and verified.
+
+A KEY that did not exist yet has its default, since a default does what was done before. A derived value that did not
+exist yet is absent; the fields of records that may be absent have a default.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from hpcai.inputfile.key import Key
+from hpcai.inputfile.keys import keys_of
+from hpcai.record.plain import Json, digest
+from hpcai.record.result import SCHEMA
+from hpcai.workloads import registry
+
+# Derived fields that results of a schema lack, by their names.
+LACKING: Mapping[str, frozenset[str]] = {"hpcai-result/3": frozenset()}
+READ = (*LACKING, SCHEMA)
+
+
+def is_older(document: Json) -> bool:
+    """Whether a later schema added something to the document's."""
+    return document["schema"] in LACKING
+
+
+def upgraded(document: Json) -> Json:
+    """The document in today's schema; unchanged if it is in it."""
+    if not is_older(document):
+        return document
+    try:
+        return {
+            **document,
+            "schema": SCHEMA,
+            "input": _input(document["input"]),
+            **{name: [_with_settings(entry) for entry in document[name]] for name in ("tests", "tables")},
+        }
+    except (LookupError, TypeError, AttributeError):
+        return {**document, "schema": SCHEMA}  # the loader says where it violates the records
+
+
+def as_older(made: Json, stored: Json) -> Json:
+    """A recomputed document, without what the stored one's schema lacks, and with the digests of the stored one."""
+    lacking = LACKING[stored["schema"]]
+    whole = {**_without(made, upgraded(stored), lacking), "schema": SCHEMA, "digest": digest(stored)}
+    fingerprint = digest({name: value for name, value in stored.items() if name != "summary"})
+    return {**whole, "summary": {**whole["summary"], "fingerprint": fingerprint}}
+
+
+def _input(found: Json) -> Json:
+    run = {**{key.name: {"value": _value(key, ""), "default": True} for key in keys_of("")}, **found["run"]}
+    return {**found, "run": run, "sections": [_section(section) for section in found["sections"]]}
+
+
+def _section(found: Json) -> Json:
+    keys = _keys_of(found["name"])
+    defaults = {key.name: {"values": [*key.default_in(found["name"])], "default": True} for key in keys}
+    return {**found, "keys": {**defaults, **found["keys"]}}
+
+
+def _with_settings(entry: Json) -> Json:
+    section = entry["workload"]
+    keys = (*keys_of(""), *_keys_of(section))
+    defaults = {key.name: _value(key, section) for key in keys if key.default_in(section)}
+    return {**entry, "settings": {**defaults, **entry["settings"]}}
+
+
+def _keys_of(section: str) -> tuple[Key, ...]:
+    known = section in [workload.name for workload in registry.workloads()]
+    return keys_of(section) if known else ()
+
+
+def _value(key: Key, section: str) -> Any:
+    """The default of a KEY as a case has it."""
+    values = key.default_in(section)
+    return [*values] if key.listed else values[0]
+
+
+def _without(made: Any, stored: Any, lacking: frozenset[str]) -> Any:
+    if isinstance(made, dict) and isinstance(stored, dict):
+        kept = {name: value for name, value in made.items() if name in stored or name not in lacking}
+        return {name: _without(value, stored.get(name), lacking) for name, value in kept.items()}
+    if isinstance(made, list) and isinstance(stored, list) and len(made) == len(stored):
+        return [_without(one, other, lacking) for one, other in zip(made, stored, strict=True)]
+    return made

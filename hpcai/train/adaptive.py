@@ -1,0 +1,45 @@
+"""Adam, AdamW and AdaGrad with state in fp32, for weights of 16 bits and for devices without torch's fused versions."""
+
+import torch
+
+from hpcai.train.fp32_state import Fp32State, Group, Step, with_moments
+
+
+class Adam(Fp32State):
+    """Adam: options betas and eps; weight decay is added to the gradient."""
+
+    names = ("exp_avg", "exp_avg_sq")
+
+    def update(self, group: Group, step: Step) -> None:
+        step, weights = step.unscaled(), [weight.float() for weight in step.weights]
+        torch._foreach_add_(step.gradients, weights, alpha=group["weight_decay"])
+        moves = with_moments(group, step)
+        step.replace(step.weights, torch._foreach_add(weights, moves, alpha=-group["lr"]))
+
+
+class AdamW(Fp32State):
+    """AdamW: options betas and eps."""
+
+    names = ("exp_avg", "exp_avg_sq")
+
+    def update(self, group: Group, step: Step) -> None:
+        step, weights = step.unscaled(), [weight.float() for weight in step.weights]
+        moves = with_moments(group, step)
+        decayed = torch._foreach_mul(weights, 1 - group["lr"] * group["weight_decay"])
+        step.replace(step.weights, torch._foreach_add(decayed, moves, alpha=-group["lr"]))
+
+
+class AdaGrad(Fp32State):
+    """AdaGrad: option eps; weight decay is added to the gradient."""
+
+    names = ("sum",)
+
+    def update(self, group: Group, step: Step) -> None:
+        step, weights = step.unscaled(), [weight.float() for weight in step.weights]
+        (sums,) = step.state.values()
+        torch._foreach_add_(step.gradients, weights, alpha=group["weight_decay"])
+        step.replace(sums, torch._foreach_add(sums, torch._foreach_mul(step.gradients, step.gradients)))
+        roots = torch._foreach_sqrt(sums)
+        torch._foreach_add_(roots, group["eps"])
+        moves = torch._foreach_div(step.gradients, roots)
+        step.replace(step.weights, torch._foreach_add(weights, moves, alpha=-group["lr"]))

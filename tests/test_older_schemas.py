@@ -1,0 +1,78 @@
+"""Results of older schemas are read and verified, and an altered one is found."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alterations import leaves, other_values, put
+from sampled_parameters import SLOW
+from small_run import GOLDEN
+
+from hpcai.errors import InputError
+from hpcai.inputfile.keys import keys_of
+from hpcai.record.loading import load
+from hpcai.record.older import LACKING, READ, upgraded
+from hpcai.record.plain import digest
+from hpcai.verification import verify
+
+OLDER = sorted((GOLDEN / "schema3").glob("*.json"))
+EACH = pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
+
+
+def stored(path: Path) -> Any:
+    return json.loads(path.read_text("utf-8"))
+
+
+def differences(document: Any, folder: Path) -> list[str]:
+    (folder / "result.json").write_text(json.dumps(document), "utf-8")
+    return verify.differences(folder / "result.json")
+
+
+def test_every_older_schema_has_a_stored_result() -> None:
+    assert {stored(path)["schema"] for path in OLDER} == {*LACKING}
+    assert len(READ) == len(LACKING) + 1
+
+
+@EACH
+def test_an_older_result_is_read_and_verified(path: Path, tmp_path: Path) -> None:
+    result = load(path)
+    assert all(set(keys_of(test.workload)) for test in result.tests)
+    assert all(test.settings["OPTIMISER"] == "sgd" and test.settings["SCALING"] == "linear" for test in result.tests)
+    assert differences(stored(path), tmp_path) == []
+    assert f"report and tables of schema {stored(path)['schema']} are not compared" in verify.sound_message(path)
+
+
+@EACH
+@pytest.mark.parametrize("step", [97, pytest.param(7, marks=SLOW)])
+def test_an_altered_older_result_is_detected(path: Path, step: int, tmp_path: Path) -> None:
+    for place, value in [*leaves(stored(path))][::step]:
+        for other in other_values(value):
+            altered = stored(path)
+            put(altered, place, other)
+            altered = {**altered, "digest": digest(altered)} if place != ("digest",) else altered
+            try:
+                assert differences(altered, tmp_path), f"{place}: {value} -> {other}"
+            except InputError:
+                assert place == ("schema",)
+
+
+@EACH
+def test_a_removed_value_or_an_added_one_is_detected(path: Path, tmp_path: Path) -> None:
+    for change in (
+        lambda d: d["tests"][0]["scores"].pop("flops"),
+        lambda d: d["tests"][0]["settings"].update(TRUST=0.5),
+        lambda d: d["summary"].pop("fingerprint"),
+        lambda d: d["input"]["sections"][0]["keys"].pop("BATCH"),
+        lambda d: d["tests"][0].pop("workload"),
+        lambda d: d.pop("tables"),
+    ):
+        altered = stored(path)
+        change(altered)
+        assert differences({**altered, "digest": digest(altered)}, tmp_path)
+
+
+@EACH
+def test_a_document_of_the_schema_is_not_changed(path: Path) -> None:
+    document = upgraded(stored(path))
+    assert document["schema"] == READ[-1] and upgraded(document) is document

@@ -1,0 +1,219 @@
+"""Each optimiser trains and its steps are replayed by its formula; each fault of an optimiser's family is detected."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+import torch
+from sampled_parameters import fast
+from test_replay import ran
+from tiny import CPU, alone, bits, training, unending
+
+from hpcai.clock import Phases
+from hpcai.inputfile.keys import keys_by_name
+from hpcai.record.check_declarations import TERM_LOST
+from hpcai.train import layerwise
+from hpcai.train.loop import Training
+from hpcai.update_rules import RULES as RULES_BY_NAME
+from hpcai.update_rules.adagrad import AdaGrad
+from hpcai.update_rules.adam import Adam
+from hpcai.update_rules.adamw import AdamW
+from hpcai.update_rules.lamb import Lamb
+from hpcai.update_rules.lars import Lars
+from hpcai.update_rules.rule import UpdateRule
+
+MOMENTS = {"beta1": 0.9, "beta2": 0.99, "epsilon": 0.0}
+RULES: dict[str, tuple[UpdateRule, float]] = {  # with a learning rate
+    "adam": (Adam(decay=0.01, **MOMENTS), 0.3),
+    "adamw": (AdamW(decay=0.01, **MOMENTS), 0.3),
+    "adagrad": (AdaGrad(decay=0.01, epsilon=0.0), 0.5),
+    "lars": (Lars(decay=0.01, momentum=0.9, trust=0.02), 30.0),
+    "lamb": (Lamb(decay=0.01, **MOMENTS), 0.3),
+}
+PRECISIONS = ("fp32", "pure16", "fp16")
+CASES = [(name, precision) for name in RULES for precision in PRECISIONS]
+
+
+def made(name: str, **changes: Any) -> Training:
+    rule, rate = RULES[name]
+    return training(alone(), samples=160, epochs=4, rule=rule, learning_rate=rate, **changes)
+
+
+def worst(trained: Training) -> float:
+    found = ran(trained)
+    return max(found.deviation[0], found.lost[0] / TERM_LOST)
+
+
+@pytest.mark.parametrize(("name", "precision"), fast([(name, "fp32") for name in RULES], CASES))
+def test_an_optimiser_trains_and_its_steps_are_replayed(name: str, precision: str) -> None:
+    trained = made(name, precision=precision)
+    found = ran(trained)
+    assert (found.replayed, found.wrong_epochs, found.changed) == (4, 0, 0)
+    assert max(found.deviation[0], found.lost[0] / TERM_LOST) < 0.25
+    losses = [point.loss for point in trained.state.progress.curve]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_an_overflow_changes_neither_weights_nor_state(name: str) -> None:
+    hit, spared = (made(name, precision="fp16") for _ in range(2))
+    for trained in (hit, spared):
+        assert trained.state.scaler is not None
+        trained.state.scaler.scale.fill_(2.0**60 if trained is hit else 2.0**8)
+    one_step(hit, 0)
+    assert hit.state.skipped_steps == 1
+    hit.state.scaler.scale.fill_(2.0**8)  # type: ignore[union-attr]
+    for trained in (hit, spared):
+        for number in (1, 2, 3):
+            one_step(trained, number)
+    for kept in ("param_groups", "state"):
+        assert bits(hit.state.optimiser.state_dict()[kept]) == bits(spared.state.optimiser.state_dict()[kept])
+    assert bits(dict(hit.state.module.named_parameters())) == bits(dict(spared.state.module.named_parameters()))
+
+
+@pytest.mark.parametrize("precision", ["fp32", "pure16"])
+@pytest.mark.parametrize("name", RULES)
+def test_a_snapshot_has_the_whole_state(name: str, precision: str) -> None:
+    trained = made(name, precision=precision)
+    one_step(trained, 0)
+    kept = trained.state.snapshot()
+    ends = []
+    for _ in range(2):
+        for number in (1, 2):
+            one_step(trained, number)
+        ends.append(bits({"of": trained.state.snapshot()["optimiser"], "module": trained.state.snapshot()["module"]}))
+        trained.state.restore(kept)
+    assert ends[0] == ends[1]
+
+
+def test_every_key_of_an_optimiser_is_declared_as_used_by_it() -> None:
+    rules = keys_by_name()["OPTIMISER"].choices
+    for key in keys_by_name().values():
+        if key.used_by:
+            fields = {name for name in rules if key.name.lower() in RULES_BY_NAME[name].__dataclass_fields__}
+            assert key.used_by == ("OPTIMISER", tuple(name for name in rules if name in fields)), key.name
+
+
+def one_step(trained: Training, number: int) -> None:
+    ((x, y, _),) = trained.loader([trained.sampler.draw(trained.shard.step_positions(number))])
+    trained._step(x, y)
+
+
+def before_steps(trained: Training, change: Callable[[torch.optim.Optimizer], None]) -> None:
+    """The optimiser is altered before each step."""
+    trained.state.optimiser.register_step_pre_hook(lambda optimiser, *_: change(optimiser))
+
+
+def options(trained: Training, **changes: Any) -> None:
+    for group in trained.state.optimiser.param_groups:
+        group.update(changes)
+
+
+def rate_of(factor: float) -> Callable[[Training], None]:
+    """The learning rate is multiplied by a factor."""
+
+    def change(optimiser: torch.optim.Optimizer) -> None:
+        for group in optimiser.param_groups:
+            group["lr"] *= factor
+
+    return lambda trained: before_steps(trained, change)
+
+
+def norms_decay(trained: Training) -> None:
+    """Weight decay acts on batch norm and biases as well."""
+    decaying, others = trained.state.optimiser.param_groups
+    others["weight_decay"] = 20 * decaying["weight_decay"]
+
+
+def state_reset(name: str) -> Callable[[Training], None]:
+    """A state tensor is 0 before each step: it is not kept."""
+
+    def change(optimiser: torch.optim.Optimizer) -> None:
+        for kept in optimiser.state.values():
+            kept[name].zero_()
+
+    return lambda trained: before_steps(trained, change)
+
+
+def number_off(trained: Training) -> None:
+    """The bias is corrected as in a later update."""
+
+    def change(optimiser: torch.optim.Optimizer) -> None:
+        for group in optimiser.param_groups:
+            group["number"] = group.get("number", 0) + 1
+        for kept in optimiser.state.values():
+            if "step" in kept:
+                kept["step"] += 1
+
+    before_steps(trained, change)
+
+
+def weights_of_a_layer_kept(trained: Training) -> None:
+    """One layer is not updated, though its state is."""
+    weight = max(trained.state.module.parameters(), key=lambda p: p.ndim).detach()
+    kept: list[torch.Tensor] = []
+    trained.state.optimiser.register_step_pre_hook(lambda *_: kept.append(weight.clone()))
+    trained.state.optimiser.register_step_post_hook(lambda *_: weight.copy_(kept.pop()))
+
+
+def one_ratio(trained: Training) -> None:
+    """The rate is adapted to the norms of the whole model, not to those of each tensor."""
+    optimiser: Any = trained.state.optimiser
+    on_device, genuine = optimiser.on_device, layerwise.norms
+
+    def of_model(tensors: list[torch.Tensor]) -> torch.Tensor:
+        every = genuine(tensors)
+        return torch.full_like(every, float(every.norm()))
+
+    def on_host(group: Any, step: Any, scale: float) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(layerwise, "norms", of_model)
+            on_device(group, step.unscaled())
+
+    optimiser.on_host = on_host
+
+
+MOMENT_FAULTS = {
+    "first moment not kept": state_reset("exp_avg"),
+    "second moment not kept": state_reset("exp_avg_sq"),
+    "other beta1": lambda t: options(t, betas=(0.8, 0.99)),
+    "other beta2": lambda t: options(t, betas=(0.9, 0.9)),
+    "wrong bias correction": number_off,
+    "decay left out": lambda t: options(t, weight_decay=0.0),
+    "norms decay": norms_decay,
+    "rate one percent too high": rate_of(1.01),
+    "a layer not updated": weights_of_a_layer_kept,
+}
+FAULTS: dict[str, dict[str, Callable[[Training], None]]] = {
+    "adam": MOMENT_FAULTS,
+    "adamw": MOMENT_FAULTS,
+    "adagrad": {
+        "squares not kept": state_reset("sum"),
+        "decay left out": lambda t: options(t, weight_decay=0.0),
+        "norms decay": norms_decay,
+        "other epsilon": lambda t: options(t, eps=0.1),
+        "rate ten percent too high": rate_of(1.1),
+        "a layer not updated": weights_of_a_layer_kept,
+    },
+    "lars": {
+        "velocity not kept": state_reset("momentum_buffer"),
+        "other momentum": lambda t: options(t, momentum=0.8),
+        "other trust": lambda t: options(t, trust=0.03),
+        "trust of a model": one_ratio,
+        "norms decay": norms_decay,
+        "a layer not updated": weights_of_a_layer_kept,
+    },
+    "lamb": {**MOMENT_FAULTS, "trust of a model": one_ratio},
+}
+
+
+EVERY = [(name, fault) for name, faults in FAULTS.items() for fault in faults]
+
+
+@pytest.mark.parametrize(("name", "fault"), EVERY)
+def test_a_fault_of_an_optimiser_is_detected(name: str, fault: str) -> None:
+    trained = made(name)
+    FAULTS[name][fault](trained)
+    trained.run(Phases(CPU), unending())
+    found = trained.replay.findings
+    assert max(found.deviation[0], found.lost[0] / TERM_LOST) > 1
