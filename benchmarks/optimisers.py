@@ -2,8 +2,8 @@
 
     python benchmarks/optimisers.py [THREADS]
 
-All optimisers take steps in turn, in one process; medians of 15 rounds, and the spread from the first to the third
-quartile. The ratio is to the faster of torch's fused Adam and AdamW in the same round; LARS has to reach 1.15, LAMB 1.6:
+All optimisers take steps in turn, in one process; medians of 15 rounds, and the first and third quartile. The ratio is
+to the faster of torch's fused Adam and AdamW in the same round; LARS has to reach 1.15, LAMB 1.6:
 Adam moves 7 arrays of the parameters' size through the memory, LARS 7 and LAMB 10, if no cache holds a tensor.
 """
 

@@ -11,6 +11,10 @@ OFFICIAL = {
     "dataset": "imagenet",
     "original": True,
     "samples": 1_281_167,
+    "classes": 1000,
+    "resolution": (224, 224),
+    "network": "resnet50",
+    "variant": "v1.5",
     "epochs": 90,
     "target": 0.763,
     "penalty": 5,
@@ -55,6 +59,10 @@ def test_each_broken_rule_makes_the_result_invalid(facts, change, reason):
     [
         ({"epochs": 89}, "epochs 89, official 90"),
         ({"epochs": 91}, "epochs 91, official 90"),
+        ({"network": "resnet18"}, "network resnet18, official resnet50"),
+        ({"variant": "v1"}, "variant v1, official v1.5"),
+        ({"resolution": (32, 32)}, "resolution 32x32, official 224x224"),
+        ({"resolution": (224, 225)}, "resolution 224x225, official 224x224"),
         ({"target": 0.75}, "target 0.75, official 0.763"),
         ({"target": 0.8}, "target 0.8, official 0.763"),
     ],
@@ -73,6 +81,7 @@ def test_other_data_are_unofficial():
     ("change", "reason"),
     [
         ({"samples": 1000}, "samples 1000, official 1281167"),
+        ({"classes": 10}, "classes 10, official 1000"),
         ({"original": False}, "dataset imagenet altered, official imagenet unaltered"),
     ],
 )

@@ -129,8 +129,13 @@ def least_seconds(duration: float) -> float:
     return min(OFFICIAL_SECONDS, duration / 2)
 
 
+def highest_ops(points: Sequence[ScorePoint], least: float) -> ScorePoint:
+    """AIPerf's major score: the point with the highest OPS of those at `least` seconds or later (section 4.2)."""
+    return max((point for point in points if point.seconds >= least), key=lambda point: point.ops)
+
+
 def highest(points: Sequence[ScorePoint], least: float) -> ScorePoint:
-    """The headline score: the point with the highest regulated score of those at `least` seconds or later."""
+    """The complementary score: the point with the highest regulated score of those at `least` seconds or later."""
     return max((point for point in points if point.seconds >= least), key=lambda point: point.regulated_score)
 
 

@@ -21,13 +21,21 @@ LEAST_BITS = 16
 MOST_ERROR = 0.3
 LEAST_SECONDS = 3600
 SEARCH = {"epochs": 60, "network": "resnet50", "variant": "v1", "strategy": "bayes", "weights": "inherited"}
+SIDE = 224  # pixels of ImageNet's images
 
 
 @dataclass(frozen=True)
 class OfficialRules:
-    """Official rules of a workload: dataset, epochs, target, penalty; minimal and maximal numbers of samples."""
+    """Official rules of a workload: dataset, network, epochs, target, penalty; minimal and maximal numbers of samples.
+
+    resolution: rows and columns of a sample.
+    """
 
     dataset: str
+    classes: int
+    resolution: tuple[int, int]
+    network: str
+    variant: str
     samples: tuple[int, int]
     epochs: int
     target: float
@@ -35,9 +43,22 @@ class OfficialRules:
     validation: tuple[int, int] | None = None  # None where the dataset's name implies it
 
 
-IMAGES = OfficialRules("imagenet", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5)
+IMAGES = OfficialRules(
+    "imagenet", 1000, (SIDE, SIDE), "resnet50", "v1.5", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5
+)
 TRAINING = (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1])
-WEATHER = OfficialRules("extremeweather", TRAINING, epochs=50, target=0.35, penalty=10, validation=FRAMES)
+WEATHER = OfficialRules(
+    dataset="extremeweather",
+    classes=4,
+    resolution=(768, 1152),
+    network="fasterrcnn50",
+    variant="v1.5",
+    samples=TRAINING,
+    epochs=50,
+    target=0.35,
+    penalty=10,
+    validation=FRAMES,
+)
 Rule = tuple[bool, str]  # whether it is met, and the reason if not
 FAILED = "checks FAILED, official PASSED"
 
@@ -66,8 +87,9 @@ def without_rules(passed: bool) -> Eligibility:
 def official(facts: Mapping[str, Any], of: OfficialRules = IMAGES) -> Eligibility:
     """Eligibility of a test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
 
-    `facts`: dataset (its name), original (bool: the dataset's own images, unchanged), samples (training samples of one
-    epoch), validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of Valid
+    `facts`: dataset (its name), original (bool: the dataset's own images, unchanged), classes, resolution (rows and
+    columns of a sample), network and variant (as the KEYs have them), samples (training samples of one epoch),
+    validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of Valid
     FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A missing
     fact raises KeyError. Same on every rank that has the same facts.
     """
@@ -79,7 +101,7 @@ def official(facts: Mapping[str, Any], of: OfficialRules = IMAGES) -> Eligibilit
 def search_eligibility(facts: Mapping[str, Any]) -> Eligibility:
     """Eligibility of a test of `nas`, by AIPerf's rules (error, running time, precision; its Table IV).
 
-    `facts`: as for `official`, but no target and no penalty; network and variant, strategy, weights and replay
+    `facts`: as for `official`, but no target and no penalty; strategy, weights and replay
     (as the KEYs have them), seconds (of the search), error (of the best trial). A fact that is missing raises KeyError.
     """
     replayed = str(facts["replay"]) not in ("off", "rounds")
@@ -89,6 +111,7 @@ def search_eligibility(facts: Mapping[str, Any]) -> Eligibility:
             (facts[name] == expected, f"{name} {_shown(facts[name])}, official {expected}")
             for name, expected in SEARCH.items()
         ),
+        _resolution(facts, IMAGES),
         (not replayed, "replay of a recorded search, official a search"),
         (_is_number(error) and 0 <= error <= MOST_ERROR, f"error {_shown(error)}, official at most {MOST_ERROR}"),
         (
@@ -141,8 +164,10 @@ def _general_rules(facts: Mapping[str, Any], additional: Sequence[Rule]) -> Sequ
 def _dataset_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule]:
     """Rules on the dataset: violated, the result is UNOFFICIAL."""
     named = facts["dataset"] == of.dataset
+    classes = facts["classes"]
     return (
         (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
+        (classes == of.classes, f"classes {_shown(classes)}, official {of.classes}"),
         (not named or facts["original"] is True, f"dataset {of.dataset} altered, official {of.dataset} unaltered"),
         _within("samples", facts["samples"], of.samples),
         *((_within("validation samples", facts["validation"], of.validation),) if of.validation else ()),
@@ -158,9 +183,21 @@ def _within(what: str, samples: Any, bounds: tuple[int, int]) -> Rule:
 def _settings_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule]:
     """Rules on settings: violated, the result is INVALID on the official data and UNOFFICIAL on others."""
     return (
+        *(
+            (facts[name] == getattr(of, name), f"{name} {_shown(facts[name])}, official {getattr(of, name)}")
+            for name in ("network", "variant")
+        ),
+        _resolution(facts, of),
         (facts["epochs"] == of.epochs, f"epochs {_shown(facts['epochs'])}, official {of.epochs}"),
         (facts["target"] == of.target, f"target {_shown(facts['target'])}, official {_shown(of.target)}"),
     )
+
+
+def _resolution(facts: Mapping[str, Any], of: OfficialRules) -> Rule:
+    """Rule on the rows and columns of a sample."""
+    found, right = facts["resolution"], "x".join(map(str, of.resolution))
+    shown = "x".join(map(_shown, found)) if isinstance(found, tuple) else _shown(found)
+    return found == of.resolution, f"resolution {shown}, official {right}"
 
 
 def _is_number(value: object) -> bool:

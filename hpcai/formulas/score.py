@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 from hpcai.workloads.workload import Quality
 
+PUBLISHED_OPERATIONS = 23.0e9  # of a training image by ResNet-50 at 224 x 224
+PUBLISHED_PENALTY = 10.0  # eight of nine rows of the published ranking follow from it; the papers write 5
 LARGEST = 9999999.0  # replaces larger values, infinity and NaN; fits the columns of reports
 
 
@@ -19,6 +21,11 @@ def valid_flops(rate: float, share: float, exponent: float) -> float:
     share: quality / target or, where a smaller quality is better, target / quality.
     """
     return float(rate * share**exponent)
+
+
+def published_flops(samples: int, seconds: float) -> float:
+    """FLOPS by the papers' constant (HPC AI500 V2, V3), for comparison with published rows only."""
+    return samples * PUBLISHED_OPERATIONS / seconds
 
 
 def efficiency(rate: float, ranks: int, first_rate: float, first_ranks: int) -> float:

@@ -14,8 +14,17 @@ from hpcai.record.result import SCHEMA
 from hpcai.workloads import registry
 
 # Derived fields that results of a schema lack, by their names.
-LACKING: Mapping[str, frozenset[str]] = {"hpcai-result/3": frozenset()}
+LACKING: Mapping[str, frozenset[str]] = {
+    "hpcai-result/3": frozenset(
+        {
+            *("apc", "apc_gflop", "apc_hpcai500", "published"),
+            *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
+        }
+    )
+}
 READ = (*LACKING, SCHEMA)
+# What follows from rules that have changed: eligibility, and the score that searches are ranked by. Not compared.
+JUDGED, BY_RULES = ("status", "reasons"), ("valid", "best")
 
 
 def is_older(document: Json) -> bool:
@@ -43,7 +52,16 @@ def as_older(made: Json, stored: Json) -> Json:
     lacking = LACKING[stored["schema"]]
     whole = {**_without(made, upgraded(stored), lacking), "schema": SCHEMA, "digest": digest(stored)}
     fingerprint = digest({name: value for name, value in stored.items() if name != "summary"})
-    return {**whole, "summary": {**whole["summary"], "fingerprint": fingerprint}}
+    kept = {name: stored["summary"][name] for name in (*JUDGED, *BY_RULES) if name in whole["summary"]}
+    return {
+        **whole,
+        "tests": [_as_judged(test, other) for test, other in zip(whole["tests"], stored["tests"], strict=False)],
+        "summary": {**whole["summary"], "fingerprint": fingerprint, **kept},
+    }
+
+
+def _as_judged(made: Json, stored: Json) -> Json:
+    return {**made, **{name: stored.get(name) for name in JUDGED if name in made}}
 
 
 def _input(found: Json) -> Json:

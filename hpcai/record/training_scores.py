@@ -47,6 +47,29 @@ class CustomShare(Record, kw_only=True):
     ]
 
 
+class PublishedFigures(Record, kw_only=True):
+    """Figures by the papers' constant of 23.0 GFLOP an image, for comparison with published rows only."""
+
+    flops: Annotated[
+        float,
+        about(
+            "N x 23.0 x 10^9 / Time",
+            unit="FLOP/s",
+            label="FLOPS by the published constant, GFLOP/s",
+            scale=1e9,
+        ),
+    ]
+    valid_flops: Annotated[
+        float,
+        about(
+            "published.flops x (quality / target)^10, which published rows of the ranking follow",
+            unit="FLOP/s",
+            label="Valid FLOPS by the published constant, GFLOP/s",
+            scale=1e9,
+        ),
+    ]
+
+
 class TrainingScores(Record, kw_only=True):
     """Scores of models that are trained and evaluated together."""
 
@@ -185,3 +208,19 @@ class TrainingScores(Record, kw_only=True):
     operator_shares: Annotated[OperatorShares | None, about("shares of the profiled time; null where there is none")]
     roofline: Annotated[Roofline, about("the test under the measured roofline")]
     gradient_bandwidth: Annotated[GradientBandwidth, about("bandwidth of the gradient averaging")]
+    apc: Annotated[
+        float | None,
+        about(
+            "P x Q x NB x operations of a sample, rule model: amount of parallel computation of a step (V3, Eq. 3, 4)",
+            unit="FLOP",
+            label="APC by rule model in GFLOP",
+            scale=1e9,
+        ),
+    ] = None
+    apc_hpcai500: Annotated[
+        float | None,
+        about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
+    ] = None
+    published: Annotated[
+        PublishedFigures | None, about("ResNet-50 at 224 x 224 only: figures by the papers' constant")
+    ] = None

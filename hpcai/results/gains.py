@@ -11,12 +11,15 @@ GRID = ("GROUPS", "DEGREE", "MAPPING")
 STUDIED = ("PRECISION", "WIRE", "COMPILE", "KERNELS")
 
 
-def efficiency(case: Case, rate: float, before: Sequence[Row]) -> float:
-    """FLOPS of a rank relative to the first test that differs in the grid only; 1 for that test."""
+def efficiency(case: Case, rate: float, before: Sequence[Row], name: str = "flops") -> float:
+    """Rate of a rank relative to the first test that differs in the grid only; 1 for that test.
+
+    `name`: of the score that the rate is.
+    """
     first = next(comparable_tests(case, before, GRID), None)
     if first is None:
         return 1.0
-    return score.efficiency(rate, case.groups * case.degree, first.scores.flops, first.p * first.q)
+    return score.efficiency(rate, case.groups * case.degree, getattr(first.scores, name), first.p * first.q)
 
 
 def speedup(case: Case, rate: float, before: Sequence[Row]) -> float | None:

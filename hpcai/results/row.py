@@ -75,9 +75,9 @@ def graph_of(case: Case, dataset: Dataset) -> Graph:
     return networks.for_data(case, dataset.shape, dataset.classes)
 
 
-def per_sample(case: Case, dataset: Dataset) -> int:
-    """Operations of one training sample by the headline rule."""
-    return opcount.count(graph_of(case, dataset), RULE).total
+def per_sample(case: Case, dataset: Dataset, rule: str = RULE) -> int:
+    """Operations of one training sample, by the headline rule or another."""
+    return opcount.count(graph_of(case, dataset), rule).total
 
 
 def operations(case: Case, dataset: Dataset, samples: int, skipped_samples: int, executed: int) -> Operations:

@@ -12,6 +12,7 @@ from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
 from hpcai.results.roofline import gradient_bandwidth, under_roofline
+from hpcai.results.row import per_sample
 from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
 from hpcai.results.vendor_comparison import custom_speed
 from hpcai.workloads.registry import quality_of
@@ -56,7 +57,14 @@ def training_scores(
         operator_shares=operator_shares(raw.operator_seconds),
         roofline=under_roofline(case, raw.dataset, raw.backend, rate, before),
         gradient_bandwidth=gradient_bandwidth(case, raw),
+        apc=parallel_computation(case, counted.per_sample),
+        apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
     )
+
+
+def parallel_computation(case: Case, per_sample: int) -> float:
+    """APC: operations of a step of all models (HPC AI500 V3, Eq. 3, 4); of a search, of its first step."""
+    return float(case.groups * case.degree * case.batch * per_sample)
 
 
 def _mean_seconds(models: Models) -> float:

@@ -1,10 +1,11 @@
 """Entry of a test that trains models together: row, checks, scores, status."""
 
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hpcai.formulas import eligibility
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
+from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Operations
 from hpcai.record.record import Verdict
 from hpcai.record.training import StoppedTraining, TrainingRaw, TrainingRow
@@ -12,7 +13,7 @@ from hpcai.record.training_scores import TrainingScores
 from hpcai.results.checks import training_checks
 from hpcai.results.measured import Measured
 from hpcai.results.qualities import Qualities
-from hpcai.results.row import operations, per_sample, row, verdict
+from hpcai.results.row import graph_of, operations, per_sample, row, verdict
 
 Entry = TypeVar("Entry", bound=TrainingRow)
 
@@ -55,16 +56,28 @@ def training_row(
     )
 
 
+def dataset_facts(case: Case, dataset: Dataset) -> dict[str, Any]:
+    """Facts on data and network, by which the eligibility of any training is judged."""
+    graph = graph_of(case, dataset)
+    return {
+        "dataset": dataset.name,
+        "original": case.samples == 0,
+        "samples": dataset.training_samples,
+        "validation": dataset.validation_samples,
+        "classes": dataset.classes,
+        "resolution": graph.shapes[graph.layers[0].name][1:],
+        "network": case.network,
+        "variant": case.variant,
+    }
+
+
 def official(
     case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.OfficialRules
 ) -> eligibility.Eligibility:
     """Eligibility of a test."""
     return eligibility.official(
         {
-            "dataset": raw.dataset.name,
-            "original": case.samples == 0,
-            "samples": raw.dataset.training_samples,
-            "validation": raw.dataset.validation_samples,
+            **dataset_facts(case, raw.dataset),
             "epochs": case.epochs,
             "target": raw.target,
             "penalty": case.penalty,

@@ -55,6 +55,9 @@ class Figure:
     scale: float = 1.0
 
 
+APC = Figure("apc_gflop", "apc", 1e9)  # of workloads that train
+
+
 @dataclass(frozen=True)
 class Workload:
     """A section of the input, its digit of T/V, and what its tests are called and ranked by.

@@ -11,7 +11,7 @@ from hpcai.inputfile.key import (
     Shipped,
     Value,
 )
-from hpcai.workloads.workload import Figure, Quality, Workload
+from hpcai.workloads.workload import APC, Figure, Quality, Workload
 
 SHIPPED: dict[str, tuple[Value, ...]] = {
     "DATASET": ("fashion",),
@@ -38,7 +38,7 @@ WORKLOAD = Workload(
     unit="images",
     quality=QUALITY,
     ranked_by="valid_flops",
-    figures=(Figure("valid_gflops", "valid_flops", 1e9),),
+    figures=(Figure("valid_gflops", "valid_flops", 1e9), APC),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
 )

@@ -1,11 +1,15 @@
 """Entry of an ensemble of classifiers from its raw measurements: qualities, checks, scores."""
 
+from msgspec import structs
+
 from hpcai.formulas import eligibility, score
 from hpcai.inputfile import Case
+from hpcai.record.training_scores import PublishedFigures
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
 from hpcai.results.scores import training_scores
 from hpcai.results.training import credited, training_operations, training_row
+from hpcai.workloads.ensemble import QUALITY
 from hpcai.workloads.ensemble.record import EnsembleRaw, EnsembleRow
 
 __all__ = ["build", "credited"]
@@ -16,7 +20,17 @@ def build(case: Case, measured: Measured, before: Before) -> EnsembleRow:
     raw: EnsembleRaw = measured.raw
     counted, found = training_operations(case, raw), qualities(case, raw)
     scores = training_scores(case, measured, counted, found, before)
+    scores = structs.replace(scores, published=published(case, raw, found))
     return training_row(EnsembleRow, case, measured, counted, found, scores, eligibility.IMAGES)
+
+
+def published(case: Case, raw: EnsembleRaw, found: Qualities) -> PublishedFigures | None:
+    """Figures by the papers' constant; None for other networks than theirs."""
+    if case.network != "resnet50" or tuple(raw.dataset.shape[1:]) != (224, 224):
+        return None
+    rate = score.published_flops(raw.work.samples, raw.phases.training)
+    valid = score.valid_flops(rate, QUALITY.share_of_target(found.quality, raw.target), score.PUBLISHED_PENALTY)
+    return PublishedFigures(flops=rate, valid_flops=valid)
 
 
 def qualities(case: Case, raw: EnsembleRaw) -> Qualities:

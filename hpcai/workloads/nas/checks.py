@@ -17,6 +17,7 @@ from hpcai.record.trial import CurveEntry, Trial
 from hpcai.results.checks import compared, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import row, verdict
+from hpcai.results.training import dataset_facts
 from hpcai.workloads.nas import QUALITY
 from hpcai.workloads.nas.credits import SampleOperations, counted, credited, credits_of, operations
 from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
@@ -156,12 +157,8 @@ def official(case: Case, raw: SearchRaw, scores: SearchScores, passed: Verdict) 
     """Eligibility of a search."""
     return eligibility.search_eligibility(
         {
-            "dataset": raw.dataset.name,
-            "original": case.samples == 0,
-            "samples": raw.dataset.training_samples,
+            **dataset_facts(case, raw.dataset),
             "epochs": case.epochs,
-            "network": case.network,
-            "variant": case.variant,
             "strategy": case["STRATEGY"],
             "weights": case["INITIAL"],
             "replay": case["REPLAY"],

@@ -50,11 +50,24 @@ class SearchScores(Record, kw_only=True):
         about(
             "operations of training and validation, rule aiperf / duration (AIPerf)",
             unit="op/s",
-            label="OPS, 10^9 per second",
+            label="OPS, whole search, 10^9 per second",
             scale=1e9,
             csv=True,
         ),
     ]
+    highest_ops: Annotated[
+        float | None,
+        about(
+            "OPS over time, highest after least_seconds: AIPerf's major score, by which searches are ranked",
+            unit="op/s",
+            label="OPS, highest, 10^9 per second",
+            scale=1e9,
+            csv=True,
+        ),
+    ] = None
+    highest_ops_seconds: Annotated[
+        float | None, about("time of the highest OPS", unit="s", label="OPS, time of the highest, s")
+    ] = None
     regulated_score: Annotated[
         float,
         about(
@@ -123,10 +136,18 @@ class SearchScores(Record, kw_only=True):
         float,
         about(
             "weak scaling: FLOPS per rank / that of the first test that differs only in GROUPS, DEGREE or MAPPING",
+            label="parallel efficiency of FLOPS",
+        ),
+    ]
+    ops_efficiency: Annotated[
+        float | None,
+        about(
+            "weak scaling: OPS of the whole search per rank / that of the first test that differs only in GROUPS, "
+            "DEGREE or MAPPING",
             label="parallel efficiency",
             csv=True,
         ),
-    ]
+    ] = None
     training_rate: Annotated[
         float | None,
         about(
@@ -143,6 +164,20 @@ class SearchScores(Record, kw_only=True):
     coordinator_share: Annotated[
         float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
     ]
+    apc: Annotated[
+        float | None,
+        about(
+            "P x Q x NB x operations of a sample in the first network, rule model: amount of parallel computation of a "
+            "step (V3, Eq. 3, 4)",
+            unit="FLOP",
+            label="APC by rule model in GFLOP",
+            scale=1e9,
+        ),
+    ] = None
+    apc_hpcai500: Annotated[
+        float | None,
+        about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
+    ] = None
     series: Annotated[tuple[ScorePoint, ...], about("the score over time")]
     ends: Annotated[dict[End, Count], about("trials by how they ended")]
     failed_trials: Annotated[Count, about("trials that failed")]

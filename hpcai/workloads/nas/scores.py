@@ -10,7 +10,8 @@ from hpcai.inputfile import Case
 from hpcai.record.trial import ENDS, FAILED
 from hpcai.results import gains
 from hpcai.results.measured import Before, Measured
-from hpcai.results.scores import memory_share, staging_rate
+from hpcai.results.row import per_sample
+from hpcai.results.scores import memory_share, parallel_computation, staging_rate
 from hpcai.results.vendor_comparison import custom_speed
 from hpcai.workloads.nas.record import SearchRaw
 from hpcai.workloads.nas.score_record import SearchScores, SearchShares
@@ -30,11 +31,15 @@ def search_scores(
     training, idle = raw.group_seconds.training.mean, raw.group_seconds.idle.mean
     points = _points(case, raw, credits)
     least = aiperf.least_seconds(raw.seconds)
-    best = aiperf.highest(points, least)
+    best, major = aiperf.highest(points, least), aiperf.highest_ops(points, least)
     reached = _reached(raw.target, credits)
     return SearchScores(
         flops=rate,
         ops=points[-1].ops,
+        highest_ops=major.ops,
+        highest_ops_seconds=major.seconds,
+        apc=parallel_computation(case, per_sample(case, raw.dataset)),
+        apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
         regulated_score=best.regulated_score,
         regulated_seconds=best.seconds,
         least_seconds=least,
@@ -48,6 +53,7 @@ def search_scores(
         time_to_quality=reached.seconds if reached else None,
         operations_to_quality=reached.operations if reached else None,
         efficiency=gains.efficiency(case, rate, before.tests),
+        ops_efficiency=gains.efficiency(case, points[-1].ops, before.tests, "ops"),
         training_rate=credited / training if training else None,
         samples_per_second=raw.work.samples / training_time(raw),
         idle_share=idle / raw.seconds,

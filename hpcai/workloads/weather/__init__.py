@@ -1,7 +1,7 @@
 """Workload [weather]: extreme weather detection by an ensemble of P detectors, each trained by Q ranks (HPC AI500)."""
 
 from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration, Shipped
-from hpcai.workloads.workload import Figure, Quality, Workload
+from hpcai.workloads.workload import APC, Figure, Quality, Workload
 
 DETECTORS = ("fasterrcnn8", "fasterrcnn18", "fasterrcnn34", "fasterrcnn50")
 QUALITY = Quality("mAP")
@@ -44,7 +44,7 @@ WORKLOAD = Workload(
     unit="frames",
     quality=QUALITY,
     ranked_by="valid_flops",
-    figures=(Figure("valid_gflops", "valid_flops", 1e9),),
+    figures=(Figure("valid_gflops", "valid_flops", 1e9), APC),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
     compiles=True,
