@@ -190,7 +190,7 @@ def test_claims_of_a_precision_can_be_violated(sweep: Run) -> None:
     assert set(violated_claims(test, *converting)) == {"probe: converted where the ranks convert"}
     assert skipping(sweep, 1, 1, 17) == {"skipped_samples: those of skipped_steps"}
     assert skipping(sweep, 1, 6, 16) == {"skipped_steps <= steps"}
-    assert skipping(sweep, 2, 1, 16) == {"skipped_steps: in fp16 only"}
+    assert skipping(sweep, 2, 1, 16) == {"skipped_steps: with a loss scale only"}
 
 
 @pytest.mark.slow

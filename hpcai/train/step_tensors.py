@@ -53,9 +53,9 @@ class Tensor:
 
         Half the spacing of the type's numbers; and before that is rounded: the operations that make the move, on a CPU
         in the type (a fused optimiser on a GPU goes on with numbers that are not rounded yet), and in fp32 the
-        difference.
+        difference. Below the type's smallest normal number the spacing is constant.
         """
-        slack = (roundings * (self.unit + 2 * SINGLE) + self.unit**2) * np.abs(move)
+        slack = (roundings * (self.unit + 2 * SINGLE) + self.unit**2) * np.maximum(np.abs(move), self.kind.tiny)
         slack += (self.unit > SINGLE) * SINGLE * np.abs(exact)
         _, exponent = np.frexp(np.maximum(np.abs(exact) + slack, self.kind.tiny))
         slack += np.ldexp(self.unit, exponent - 1)
