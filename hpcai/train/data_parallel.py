@@ -14,6 +14,8 @@ from hpcai.train.communication import Communication
 
 BLOCK = 1 << 20  # elements summed at a time
 EXACT = 1 << 24  # largest integer sum checked by MPI
+MOST = 29  # largest sum of the ranks' factors
+SCRAMBLE = 2654435761  # 2^32 / golden ratio (Knuth, The Art of Computer Programming 3, section 6.4)
 
 
 def replicate(
@@ -76,7 +78,8 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
 
     Wrong elements of integer sums over the group, by the gradients' path, and by MPI over all ranks. The test pattern
     of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
-    communication and exact in the wire type. `count` is the number of gradients of a step. Collective.
+    communication; b changes its sign every seven ranks, so that it is exact in the wire type. `count` is the number of
+    gradients of a step. Collective.
     """
     wrong = 0
     for start in range(0, count if group.degree > 1 else 0, BLOCK):
@@ -85,26 +88,30 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
 
 
 def _weight(rank: int) -> int:
-    return 1 + rank % 7
+    """2 to 7 for the first ranks, then -1 to -7, 1 to 7 and so on: no sum of the first ranks is 0 or above MOST."""
+    return 2 if rank == 0 else (1 + rank % 7) * (-1) ** (rank // 7)
 
 
 def _total_weight(ranks: int) -> int:
-    return ranks + ranks // 7 * 21 + sum(range(ranks % 7))
+    block, rest = divmod(ranks, 7)
+    partial = rest * (rest + 1) // 2
+    return 1 + (28 - partial if block % 2 else partial) if ranks else 0
 
 
-def _values(positions: np.ndarray, ranks: int, exact: int) -> np.ndarray:
-    return 1 + positions % max(1, min(127, exact // _total_weight(ranks)))
+def _values(positions: np.ndarray, exact: int) -> np.ndarray:
+    """Numbers from 1 on that follow no period, so that a misplaced part shows."""
+    return 1 + (positions * SCRAMBLE % 2**32 >> 16) % min(127, exact // MOST)
 
 
 def _wrong_in_group(group: Group, device: torch.device, communication: Communication, positions: np.ndarray) -> int:
-    values = _values(positions, group.degree, communication.wire.exact)
+    values = _values(positions, communication.wire.exact)
     payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
     total = communication.sum(payload)
     return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.degree)))
 
 
 def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:
-    values = _values(positions, comm.size, EXACT)
+    values = _values(positions, EXACT)
     total = np.full_like(values, -1)
     comm.Allreduce(values * _weight(comm.rank), total)
     return int(np.count_nonzero(total != values * _total_weight(comm.size)))
