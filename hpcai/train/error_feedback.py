@@ -38,6 +38,10 @@ class ErrorFeedback:
         for _, rows in self._buckets.values():
             rows[copy].copy_(rows[CURRENT])
 
+    def copies(self, copy: int) -> list[torch.Tensor]:
+        """The copies of all errors."""
+        return [rows[copy] for _, rows in self._buckets.values()]
+
     def kept(self, name: str, copy: int) -> torch.Tensor | None:
         """The copy of a parameter's errors; None before its first step."""
         return self._of[name][copy] if name in self._of else None
@@ -59,13 +63,13 @@ class ErrorFeedback:
         """A bucket's errors, from where its parameters had them before."""
         count, begin = bucket.buffer().numel() + self._padding, 0
         made = torch.zeros(3, count, device=device)
-        for name, gradient in zip(names, bucket.gradients(), strict=True):
-            # in the memory order of the bucket, which may be channels last
-            rows = made.as_strided((3, *gradient.shape), (count, *gradient.stride()), begin)
+        for name, parameter in zip(names, bucket.parameters(), strict=True):
+            # a bucket has its parameters' memory order, which may be channels last
+            rows = made.as_strided((3, *parameter.shape), (count, *parameter.stride()), begin)
             if name in self._restored:
                 rows[CURRENT].copy_(self._restored.pop(name))
             elif name in self._of:
                 rows.copy_(self._of[name])
             self._of[name] = rows
-            begin += gradient.numel()
+            begin += parameter.numel()
         return made

@@ -83,7 +83,10 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
     found = Comparison()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for tensor in tensors:
-            found.overflow |= not np.isfinite(tensor.mean).all()
+            found.overflow |= tensor.overflow or not np.isfinite(tensor.mean).all()
+            if tensor.carried and not tensor.overflow:
+                excess = _finite(tensor.carried.excess)
+                found.deviation = max(found.deviation, (excess, f"errors kept of {tensor.name}"))
             if step.skipped:
                 found.deviation = max(found.deviation, (LARGEST * _changed(tensor), tensor.name))
             else:
@@ -131,7 +134,8 @@ def _compare_sum(
 ) -> None:
     """Compare a sum, seen in stored numbers that are `scale` times as large as the sum, with the formula."""
     norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size
-    rounding, spread = 8 * step.ranks**0.5 * unit * norms, terms.gain * t.spread
+    rounding = 8 * step.ranks**0.5 * unit * norms
+    spread = terms.gain * (t.spread + t.sent_error / step.rounding_allowance)  # both are errors of the gradient
     deviation = _ratio(_norm(difference), scale * (rounding + step.rounding_allowance * spread))
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):
@@ -173,6 +177,8 @@ def _named(step: Step, t: Tensor, terms: Terms) -> Iterator[tuple[str, Vector, b
     whole = terms.of_gradient(t.mean)
     yield f"gradient of {t.name}", whole, True
     yield "gradient of a rank", whole - terms.of_gradient(t.mean - t.local_gradient / step.ranks), False
+    if t.carried:
+        yield "error feedback", whole - terms.of_gradient(t.mean - t.carried.added), False
     for name, term in terms.others.items():
         yield name, term, False
 

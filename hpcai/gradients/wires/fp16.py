@@ -11,4 +11,5 @@ class Fp16(SixteenBits):
     exact = 2**11
     kind = "float16"
     roundoff = 2.0**-11
+    largest = 65520.0
     underflow = 2.0**-25  # half the spacing of the subnormal numbers

@@ -1,6 +1,7 @@
 """Interface of a wire type."""
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import ClassVar
 
 from hpcai.gradients.reductions.reduction import Link, Vector
@@ -16,6 +17,7 @@ class Wire(ABC):
     # Of numbers that are rounded and not kept: unit roundoff, and largest error of those too small for the type.
     roundoff: ClassVar[float] = 0.0
     underflow: ClassVar[float] = 0.0
+    largest: ClassVar[float] = inf  # from this magnitude on a number becomes infinite
 
     @abstractmethod
     def sum(self, vector: Vector, link: Link, carried: Vector) -> None:
