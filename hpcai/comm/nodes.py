@@ -31,5 +31,5 @@ def node_number(comm: MPI.Comm) -> int:
 
 
 def node_numbers(comm: MPI.Comm) -> tuple[int, ...]:
-    """The node of each rank of a communicator, the same on every rank. Collective; for groups, not for the world."""
+    """The node of each rank of a communicator, the same on every rank. Collective; memory grows with the ranks."""
     return tuple(comm.allgather(node_number(comm)))

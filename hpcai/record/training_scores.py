@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from hpcai.record.all_reduce import GradientCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -130,7 +131,7 @@ class TrainingScores(Record, kw_only=True):
     speedup: Annotated[
         float | None,
         about(
-            "FLOPS / those of the first test that differs only in PRECISION, WIRE, COMPILE or KERNELS (V3)",
+            "FLOPS / those of the first test that differs only in PRECISION, WIRE, ALLREDUCE, COMPILE or KERNELS (V3)",
             label="speed-up over the sweep's first case",
             absent="n/a, the first",
         ),
@@ -185,3 +186,6 @@ class TrainingScores(Record, kw_only=True):
     operator_shares: Annotated[OperatorShares | None, about("shares of the profiled time; null where there is none")]
     roofline: Annotated[Roofline, about("the test under the measured roofline")]
     gradient_bandwidth: Annotated[GradientBandwidth, about("bandwidth of the gradient averaging")]
+    gradient_cost: Annotated[
+        GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
+    ] = None

@@ -11,12 +11,12 @@ from hpcai.comm.grid import Group
 from hpcai.comm.group_links import GroupLinks, Path, links_of
 from hpcai.comm.interval_timer import interval_timer
 from hpcai.comm.links import AnyLink, TorchLink
-from hpcai.errors import InputError
 from hpcai.gradients.layout import LinkName
-from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
+from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
 from hpcai.inputfile import Case
+from hpcai.train.all_reduce_paths import paths_of
 from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.gradient_queue import GradientQueue, gradient_queue
 
@@ -62,6 +62,11 @@ class Communication:
         links = self.group_links
         sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
         return {"packing": links.packing.seconds if links else 0.0, **sent}
+
+    @property
+    def link_names(self) -> tuple[LinkName, ...]:
+        """The links of the path."""
+        return self._reduction.links
 
     def attach(self, replica: DistributedDataParallel) -> None:
         """Average the gradients of this replica from now on."""
@@ -131,30 +136,12 @@ def _decoded(gradients: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
 def communication_of(case: Case, group: Group, device: torch.device) -> Communication:
     """The gradient averaging that a case asks for, by the path chosen for its group, else by the first that it may use.
 
-    Collective over the group.
+    Collective over the group; InputError if the group has no path.
     """
     wire = WIRES[case.wire]()
     if group.degree == 1:
         return Communication(1, device, wire, None)
     links = links_of(group, device)
     communication = Communication(group.degree, device, wire, links)
-    communication.use(links.chosen or candidates(case, links)[0])
+    communication.use(links.chosen or paths_of(case, links)[0])
     return communication
-
-
-def candidates(case: Case, links: GroupLinks) -> list[Path]:
-    """The paths that a case may use, the same on every rank of a group. InputError if there is none.
-
-    A plain wire with ALLREDUCE flat has one: the backend's own all-reduce, which needs no thread.
-    """
-    auto, plain = case.allreduce == AUTO, WIRES[case.wire].plain
-    refused = {name: REDUCTIONS[name]().refusal(links.layout) for name in algorithms(case.allreduce)}
-    if all(refused.values()):
-        raise InputError(next(iter(refused.values())))
-    return [
-        Path(name, by)
-        for name, why in refused.items()
-        if not why
-        for by in links.backends
-        if auto or by != "mpi" or name != "flat" or not plain
-    ]

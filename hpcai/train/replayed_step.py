@@ -125,7 +125,7 @@ class StepSnapshot:
                 mean=mean / comm.size + (sent.added - sent.left if sent else 0),
                 spread=float(np.sqrt(norms[0])) / comm.size,
                 size=float(norms[1]) / comm.size,
-                sent_error=sent_error(self._wire, norms[1] / comm.size, len(mean), scale, comm.size),
+                sent_error=sent_error(self._wire, float(norms[1]) / comm.size, len(mean), scale, comm.size),
                 overflow=overflows(self._wire, scaled, mean * (scale / comm.size), comm),
                 carried=sent,
             )

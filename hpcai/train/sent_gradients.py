@@ -30,7 +30,8 @@ class CarriedErrors:
     """The carried errors of a step's tensors. Collective over the group, as is `of`.
 
     Rounding to 127 steps of a power of two leaves at most 1/127 of the largest magnitude: once of a rank's vector, and
-    once of a part of the sum. No such magnitude exceeds the sum over the ranks of their largest ones.
+    once of a part of the sum. No such magnitude exceeds the sum over the ranks of their largest ones, of which twice is
+    allowed, since a repetition by other kernels may find smaller ones.
     """
 
     def __init__(
@@ -41,7 +42,7 @@ class CarriedErrors:
         if feedback is not None:
             own = max(float(gradient.detach().abs().max()) for gradient in gradients) / comm.size
             kept = max((float(value.abs().max()) for value in feedback.copies(BEFORE)), default=0.0)
-            self._most = 2 * float(comm.allreduce(own + kept)) / HIGHEST
+            self._most = 4 * float(comm.allreduce(own + kept)) / HIGHEST
 
     def of(self, name: str) -> Carried | None:
         """Those of a parameter; None where nothing is carried."""
