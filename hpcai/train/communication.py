@@ -81,17 +81,21 @@ class Communication:
         gradients = bucket.buffer()
         if self._queue is None:
             return self._start(gradients, self._ranks)
-        carried = self.feedback.of(bucket, self._links_device) if self.feedback else None
+        carried = self.feedback.of(bucket, self._links_device) if self.feedback else torch.zeros(0)
         return self._queue.submit(gradients, partial(self._summed, divisor=self._ranks, carried=carried))
 
     def sum(self, vector: torch.Tensor) -> torch.Tensor:
         """The sum of a vector over the ranks by the path that gradients take; may overwrite it. Collective."""
+        return self.sum_and_left(vector)[0]
+
+    def sum_and_left(self, vector: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum, and the rounding errors that this rank would add to its next vector; none was left before."""
         if self._queue is None:
-            return self._start(vector, 1).wait()
-        carried = torch.zeros(len(vector) + self._ranks, device=self._links_device) if self.wire.carries else None
+            return self._start(vector, 1).wait(), torch.zeros(0)
+        carried = torch.zeros((len(vector) + self._ranks) * self.wire.carries, device=self._links_device)
         total = self._queue.submit(vector, partial(self._summed, divisor=1, carried=carried)).wait()
         self._queue.check()
-        return total
+        return total, carried[: len(vector)]
 
     def end_backward(self) -> None:
         """Must be called when a backward pass has returned."""
@@ -114,7 +118,7 @@ class Communication:
         assert isinstance(link, TorchLink)
         return link.start_all_reduce(sent).then(lambda done: _decoded(gradients, done.value()[0]))
 
-    def _summed(self, gradients: torch.Tensor, divisor: int, carried: torch.Tensor | None) -> None:
+    def _summed(self, gradients: torch.Tensor, divisor: int, carried: torch.Tensor) -> None:
         """Replace gradients by their sum over the ranks / divisor; by the queue, in fp32."""
         vector = gradients
         if gradients.dtype != torch.float32:
@@ -124,9 +128,9 @@ class Communication:
         self._reduction.sum(vector, self._links, partial(self._exchange, carried))
         _decoded(gradients, vector)
 
-    def _exchange(self, carried: torch.Tensor | None, part: torch.Tensor, link: AnyLink, start: int) -> None:
+    def _exchange(self, carried: torch.Tensor, part: torch.Tensor, link: AnyLink, start: int) -> None:
         """Sum a part of a vector over a link in the wire type."""
-        self.wire.sum(part, link, None if carried is None else carried[start : start + len(part)])
+        self.wire.sum(part, link, carried[start : start + len(part)])
 
 
 def _decoded(gradients: torch.Tensor, received: torch.Tensor) -> torch.Tensor:

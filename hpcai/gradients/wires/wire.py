@@ -24,7 +24,7 @@ class Wire(ABC):
         """Sum an fp32 vector over the link's ranks in place, every rank with the same bits.
 
         carried: rounding errors of the step before, of the vector's size, which are replaced by those of this one;
-        None for a wire that does not carry.
+        empty for a wire that does not carry.
         """
 
     def buffer_bytes(self, elements: int) -> int:
