@@ -29,9 +29,10 @@ from hpcai import networks
 from hpcai.clock import now
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
+from hpcai.inputfile import Case
 from hpcai.machine.inventory import processor, versions
 from hpcai.models.module import build
-from hpcai.train.communication import Communication
+from hpcai.train.communication import communication_of
 from hpcai.train.data_parallel import replicate
 
 WORLD = MPI.COMM_WORLD
@@ -68,7 +69,7 @@ def measure(options: argparse.Namespace, group: Group) -> list[tuple[tuple[float
     """Seconds of blocks with the hook and of blocks without, in turn."""
     graph = networks.build(options.network, (options.pixels,) * 2, 3, CLASSES)
     modules = [build(graph, 1).to(memory_format=torch.channels_last) for _ in range(2)]  # type: ignore[call-overload]
-    communication = Communication(group.degree, CPU)
+    communication = communication_of(Case(1, "", {"WIRE": "fp32", "ALLREDUCE": "flat"}), group, CPU)
     hooked = replicate(modules[0], group, CPU, communication)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)

@@ -11,6 +11,7 @@ from msgspec import convert
 from hpcai import __version__, clock
 from hpcai.comm.device_selection import select_device
 from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, listed_grids
+from hpcai.comm.nodes import VARIABLE, assumed_ranks
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, on_all_ranks
 from hpcai.inputfile import Case, Problem
@@ -28,6 +29,7 @@ from hpcai.record.record import Record
 from hpcai.record.result import Result
 from hpcai.recorder import Recorder
 from hpcai.results.measured import Measured, Stopped
+from hpcai.train.all_reduce_paths import refuse_unequal_nodes
 from hpcai.workloads import registry
 
 
@@ -45,6 +47,7 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     agreed(world.comm, lambda: check(cases, device))
     checks = device.type == "cuda" or world.node.rank == 0
     on_all_ranks(world.comm, lambda: check_rank(cases, device) if checks else None)
+    refuse_unequal_nodes(cases, world)
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
@@ -146,4 +149,6 @@ def _warnings(world: World, placement: Placement) -> list[str]:
         "compute on CPUs although the node has GPUs": devices.unused(),
     }
     totals = {what: world.comm.allreduce(int(true)) for what, true in counts.items()}
-    return [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]
+    found = [f"{total} of {world.size} ranks {what}" for what, total in totals.items() if total]
+    assumed = assumed_ranks()
+    return [*found, f"{VARIABLE}: {assumed} ranks count as a node for gradients"] if assumed else found

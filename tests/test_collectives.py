@@ -68,7 +68,7 @@ def benches(ranks: int, largest: int = max(COUNTS)) -> "list[CollectiveTimer]":
     world = MPI.COMM_WORLD
     scope = Scope("world", ranks, world, world)
     room = CollectiveMemory(scope, 4 * largest * ranks, CPU)
-    backends: list[Backend] = [Torch("gloo", CPU, ranks), Mpi(world)]
+    backends: list[Backend] = [Torch("gloo", CPU), Mpi(world)]
     return [CollectiveTimer(backend, scope, room) for backend in backends]
 
 

@@ -123,11 +123,11 @@ def test_the_first_buckets_are_sent_before_the_last_gradients_are_computed() -> 
 
 
 def test_exposed_time_is_that_between_the_last_bucket_and_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    from hpcai.train import communication
+    from hpcai.comm import interval_timer
 
     readings = iter([1.0, 2.0, 5.0, 10.0, 10.5])
-    monkeypatch.setattr(communication, "now", lambda: next(readings))
-    exposed = communication.HostExposedTimer()
+    monkeypatch.setattr(interval_timer, "now", lambda: next(readings))
+    exposed = interval_timer.HostIntervalTimer()
     exposed.begin()
     exposed.begin()
     exposed.end()
@@ -140,10 +140,10 @@ def test_exposed_time_is_that_between_the_last_bucket_and_the_end(monkeypatch: p
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="NO GPU: ITS EXPOSED COMMUNICATION NOT TIMED")
 def test_exposed_time_on_a_gpu_is_measured_by_its_events() -> None:
-    from hpcai.train.communication import CudaExposedTimer
+    from hpcai.comm.interval_timer import CudaIntervalTimer
 
     device = torch.device("cuda", torch.cuda.current_device())
-    exposed, x = CudaExposedTimer(device), torch.ones(1 << 20, device=device)
+    exposed, x = CudaIntervalTimer(device), torch.ones(1 << 20, device=device)
     for _ in range(5):
         exposed.begin()
         for _ in range(50):

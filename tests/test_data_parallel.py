@@ -221,30 +221,28 @@ def _check_sums(group: "Group") -> None:
     """No sum is wrong, until one rank is lost or repeated, or one element is, in the summing function."""
     from tiny import CPU, communication
 
-    from hpcai.gradients.reductions.flat import Flat
-    from hpcai.gradients.wires.fp32 import Fp32
+    from hpcai.comm.links import TorchLink
     from hpcai.train.data_parallel import wrong_sums
 
     averaging = communication(group)
     assert [wrong_sums(group, CPU, averaging, count) for count in (1, 7, 5000)] == [0, 0, 0]
-    real = Flat.sum
+    real = TorchLink.start_all_reduce
 
     def altered(change: Any) -> Any:
         """The result of the reduction is changed in place."""
-        return lambda self, vector, link: real(self, vector, link).then(lambda done: (change(vector), [vector])[1])
+        return lambda self, vector: real(self, vector).then(lambda done: (change(vector), [vector])[1])
 
     faults = {
-        "not summed": lambda self, vector, link: real(self, vector.clone(), link).then(lambda done: [vector]),
+        "not summed": lambda self, vector: real(self, vector.clone()).then(lambda done: [vector]),
         "averaged": altered(lambda vector: vector.div_(group.degree)),
-        "one rank twice": lambda self, vector, link: real(self, vector.mul_(1 + (group.coordinates.member == 0)), link),
-        "one rank missing": lambda self, vector, link: real(self, vector.mul_(group.coordinates.member > 0), link),
+        "one rank twice": lambda self, vector: real(self, vector.mul_(1 + (group.coordinates.member == 0))),
+        "one rank missing": lambda self, vector: real(self, vector.mul_(group.coordinates.member > 0)),
         "one element": altered(lambda vector: vector[3].add_(1)),
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, fault in faults.items():
-            patch.setattr(Flat, "sum", fault)
+            patch.setattr(TorchLink, "start_all_reduce", fault)
             expected = 1 if name == "one element" else 300
             assert wrong_sums(group, CPU, averaging, 300) == (expected if group.degree > 1 else 0), name
-        patch.setattr(Flat, "sum", real)
-        patch.setattr(Fp32, "encoded", lambda self, gradients: gradients.to(torch.bfloat16))
+        patch.setattr(TorchLink, "start_all_reduce", altered(lambda vector: vector.copy_(vector.bfloat16())))
         assert (wrong_sums(group, CPU, averaging, 300) > 0) == (group.degree > 1)

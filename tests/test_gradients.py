@@ -8,9 +8,11 @@ import torch
 from launch import ROOT
 
 from hpcai.estimate import Facts, memory
-from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.estimate.memory import THREAD
+from hpcai.gradients.layout import Layout, LinkName, torus_size
+from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
 from hpcai.gradients.reductions.flat import Flat
-from hpcai.gradients.reductions.reduction import Future, Link, Reduction, Vector
+from hpcai.gradients.reductions.reduction import Exchange, Links, Reduction, Vector
 from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.fp32 import Fp32
 from hpcai.inputfile import Case, parse, shipped_text
@@ -29,16 +31,17 @@ class Halves(Reduction):
     """Sums both halves of a vector, one after the other."""
 
     digit = 9
+    links = ("group",)
 
-    def sum(self, vector: Vector, link: Link) -> Future:
+    def sum(self, vector: Vector, links: Links, exchange: Exchange) -> None:
         middle = len(vector) // 2
-        first = link.all_reduce(vector[:middle])
-        return link.all_reduce(vector[middle:]).then(lambda done: (first.wait(), [vector])[1])
+        exchange(vector[:middle], links["group"], 0)
+        exchange(vector[middle:], links["group"], middle)
 
-    def bytes_sent(self, nbytes: float, ranks: int) -> float:
-        return nbytes * ranks
+    def bytes_sent(self, elements: float, sizes: Any, element: int) -> dict[LinkName, float]:
+        return {"group": elements * element * sizes["group"]}
 
-    def buffer_bytes(self, nbytes: int, ranks: int) -> int:
+    def buffer_bytes(self, elements: int, ranks: int) -> int:
         return BUFFER
 
 
@@ -48,9 +51,7 @@ class Half(Fp32):
 
     nbytes = 2
     exact = 2**8
-
-    def encoded(self, gradients: Vector) -> Vector:
-        return gradients.bfloat16()
+    plain = False
 
     def buffer_bytes(self, elements: int) -> int:
         return self.nbytes * elements
@@ -59,14 +60,28 @@ class Half(Fp32):
 @pytest.mark.parametrize(("key", "contract"), [("ALLREDUCE", "reduction"), ("WIRE", "wire")])
 def test_each_choice_is_a_module_of_its_name(key: str, contract: str) -> None:
     folder = ROOT / "hpcai" / "gradients" / f"{contract}s"
-    assert {path.stem for path in folder.glob("*.py")} - {"__init__", contract} == set(keys_by_name()[key].choices)
+    names = {*keys_by_name()[key].choices} - {AUTO}
+    assert {path.stem for path in folder.glob("*.py")} - {"__init__", contract} == names
     choices: Any = {"ALLREDUCE": REDUCTIONS, "WIRE": WIRES}[key]
-    assert all(choices[name] for name in keys_by_name()[key].choices)
+    assert all(choices[name] for name in names)
 
 
-def test_flat_sends_the_minimum_of_an_all_reduce() -> None:
-    assert [Flat().bytes_sent(1200, ranks) for ranks in (1, 2, 4)] == [0, 1200, 1800]
+def test_each_algorithm_sends_what_its_links_need() -> None:
+    sent = {name: REDUCTIONS[name]().bytes_sent for name in algorithms(AUTO)}
+    assert [sent["flat"](300, {"group": ranks}, 4) for ranks in (1, 2, 4)] == [{"group": n} for n in (0, 1200, 1800)]
+    assert sent["hierarchical"](300, {"node": 2, "between": 3}, 1) == {"node": 1200, "between": pytest.approx(200)}
+    assert sent["torus"](300, {"row": 3, "column": 1}, 1) == {"row": 1600, "column": 0}
     assert Flat().buffer_bytes(1200, 4) == 0
+
+
+def test_the_links_of_a_group_of_six() -> None:
+    layout = Layout((7, 7, 3, 3, 9, 9), 2)
+    links: list[LinkName] = ["group", "node", "between", "row", "column"]
+    assert [layout.members(link) for link in links] == [(0, 1, 2, 3, 4, 5), (2, 3), (0, 2, 4), (0, 1, 2), (2, 5)]
+    assert [torus_size(ranks) for ranks in (1, 2, 6, 7, 12, 16)] == [(1, 1), (1, 2), (2, 3), (1, 7), (3, 4), (4, 4)]
+    assert REDUCTIONS["hierarchical"]().refusal(layout) == ""
+    refused = REDUCTIONS["hierarchical"]().refusal(Layout((0, 0, 1), 0))
+    assert refused == "ALLREDUCE hierarchical with DEGREE 3: nodes with 1 and 2 ranks of a group; allowed: equally many"
 
 
 def test_an_added_choice_is_in_the_row_and_in_the_plan() -> None:
@@ -77,7 +92,8 @@ def test_an_added_choice_is_in_the_row_and_in_the_plan() -> None:
     assert (tv(old)[3], tv(old)[7], tv(made)[3], tv(made)[7]) == ("1", "4", "9", "2")
     graph = build("resnet8", (8, 8), 1, 2)
     plain, more = (memory(graph, each, Facts(0, 10, 64))["buckets"] for each in (settings, new))
-    assert more - plain == BUFFER + 2 * sum(graph.parameters.values())
+    elements = sum(graph.parameters.values())
+    assert more - plain == BUFFER + 2 * elements + 4 * elements + THREAD
 
 
 def trained(reduction: str, fault: bool = False) -> "tuple[Training, int]":
@@ -97,9 +113,9 @@ def trained(reduction: str, fault: bool = False) -> "tuple[Training, int]":
             genuine = Halves.sum
             lost = group.coordinates.member == group.degree - 1
 
-            def without_a_rank(self: Halves, vector: Vector, link: Link) -> Future:
+            def without_a_rank(self: Halves, vector: Vector, links: Links, exchange: Exchange) -> None:
                 vector[len(vector) // 2 :].mul_(not lost)
-                return genuine(self, vector, link)
+                genuine(self, vector, links, exchange)
 
             patch.setattr(Halves, "sum", without_a_rank)
         made = training(group, samples=40 * group.degree, reduction=reduction)

@@ -151,7 +151,7 @@ def test_a_test_is_compared_with_ceilings_of_its_own_type_if_measured() -> None:
     faster = altered(raw, *(changed(f"rows.{n}.seconds", raw.rows[n].seconds / 4) for n in halves))
     for precision, before, dtype in (("bf16", faster, "bf16"), ("bf16", on_cpu(raw), "fp32"), ("fp32", faster, "fp32")):
         case = Case(4, "ensemble", {**trained.case.settings, "PRECISION": precision})
-        found = under_roofline(case, trained.entry.raw.dataset, "none", 1e9, Before(kernels=rows(CASE, before)))
+        found = under_roofline(case, trained.entry.raw, 1e9, Before(kernels=rows(CASE, before)))
         assert found.ceilings.gemm == pytest.approx(4e9 if dtype == "bf16" else 1e9)
         assert found.kernels and found.kernels.type == dtype
         assert any(f"type {dtype}" in line for line in notes(found, one_rank=True))

@@ -9,6 +9,7 @@ import torch
 from mpi4py import MPI
 
 from hpcai.comm.grid import Group, split
+from hpcai.comm.group_links import Path
 from hpcai.comm.shutdown import Shutdown
 from hpcai.data.bootstrap import sampler
 from hpcai.data.image_dataset import ArraySplit
@@ -90,6 +91,8 @@ def training(
     graph: Graph = GRAPH,
     compile: str = "off",
     reduction: str = "flat",
+    wire: str = "fp32",
+    by: str = "",
     precision: str = "fp32",
     **changes: Any,
 ) -> Training:
@@ -107,14 +110,17 @@ def training(
         loaders[1], ValidationShard(validation, group.coordinates.member, group.degree, recipe.batch), CPU
     )
     shard = Shard(draws.size, group.coordinates.member, group.degree, recipe.batch)
-    execution = build_execution(compile, module, group, CPU, communication(group, reduction))
+    execution = build_execution(compile, module, group, CPU, communication(group, reduction, wire, by))
     known = rounding_allowance(precision, "vendor", compile == "torch")
     return Training(state, execution, recipe, draws, shard, loaders[0], validate, group, SEED, known)
 
 
-def communication(group: Group, reduction: str = "flat", wire: str = "fp32") -> Communication:
-    """The averaging of the group's gradients."""
-    return communication_of(Case(1, "ensemble", {"ALLREDUCE": reduction, "WIRE": wire}), group, CPU)
+def communication(group: Group, reduction: str = "flat", wire: str = "fp32", by: str = "") -> Communication:
+    """The averaging of the group's gradients; `by` a backend other than the first that suits."""
+    made = communication_of(Case(1, "ensemble", {"ALLREDUCE": reduction, "WIRE": wire}), group, CPU)
+    if by and group.degree > 1:
+        made.use(Path(reduction, by))  # type: ignore[arg-type]
+    return made
 
 
 def loader(pixels: ArraySplit, batch: int) -> Loader:

@@ -7,10 +7,9 @@ from typing import Any, Protocol
 import torch
 from mpi4py import MPI
 from torch import distributed
-from torch.futures import Future
 
+from hpcai.comm.links import ALL_GATHER, REDUCE_SCATTER, start_all_reduce
 from hpcai.formulas.collectives import BackendName, TrainingBackend
-from hpcai.gradients.reductions import REDUCTIONS
 
 Call = Callable[[], Any]
 
@@ -38,44 +37,27 @@ class Backend(Protocol):
         """The data of rank 0, on every rank."""
 
 
-class TorchLink:
-    """The ranks of torch's default group, as gradients are sent between them."""
-
-    def __init__(self, ranks: int) -> None:
-        self.ranks = ranks
-
-    def all_reduce(self, vector: torch.Tensor) -> Future[list[torch.Tensor]]:
-        """Start to sum a vector over all ranks, in place."""
-        future: Future[list[torch.Tensor]] = distributed.all_reduce(vector, async_op=True).get_future()
-        return future
-
-
 class Torch:
     """The ranks of torch's default group; gloo works in host memory even if the ranks compute on GPUs.
 
     The all-reduce is the one that sums gradients where ALLREDUCE is flat.
     """
 
-    # torch 2.13 has new names for two of them, torch 2.11 only the old ones
-    REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distributed.reduce_scatter_tensor
-    ALL_GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
-
-    def __init__(self, by: TrainingBackend, device: torch.device, ranks: int) -> None:
+    def __init__(self, by: TrainingBackend, device: torch.device) -> None:
         self.by: BackendName = by
-        self._link, self._reduction = TorchLink(ranks), REDUCTIONS["flat"]()
         self.device = device if by == "nccl" else torch.device("cpu")
 
     def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """In place."""
-        return lambda: self._reduction.sum(receive, self._link).wait()
+        return lambda: start_all_reduce(receive).wait()
 
     def reduce_scatter(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """Out of place, as in sharded training."""
-        return partial(Torch.REDUCE_SCATTER, receive, send)
+        return partial(REDUCE_SCATTER, receive, send)
 
     def all_gather(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """Out of place."""
-        return partial(Torch.ALL_GATHER, receive, send)
+        return partial(ALL_GATHER, receive, send)
 
     def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """In place."""

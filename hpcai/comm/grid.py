@@ -1,6 +1,7 @@
 """The process grid: P groups of Q ranks (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Protocol
 
 from mpi4py import MPI
 
@@ -9,12 +10,19 @@ from hpcai.comm.grid_coordinates import Coordinates, coordinates
 __all__ = ["Coordinates", "Group", "coordinates", "split"]
 
 
+class Resource(Protocol):
+    """Something that was made for a group."""
+
+    def free(self) -> None:
+        """Give it back. Collective over the group."""
+
+
 @dataclass(frozen=True)
 class Group:
     """Communicators of this rank in the grid.
 
     active: all ranks of the grid; model: the Q ranks of this rank's model; across: the P ranks with the same
-    `coordinates.member` in every model.
+    `coordinates.member` in every model. resources: by name, freed with the group.
     """
 
     groups: int
@@ -23,6 +31,7 @@ class Group:
     active: MPI.Comm
     model: MPI.Comm
     across: MPI.Comm
+    resources: dict[str, Resource] = field(default_factory=dict, compare=False)
 
     @property
     def leader(self) -> bool:
@@ -30,6 +39,8 @@ class Group:
         return self.coordinates.member == 0
 
     def free(self) -> None:
+        for resource in self.resources.values():
+            resource.free()
         for comm in (self.across, self.model, self.active):
             comm.Free()
 

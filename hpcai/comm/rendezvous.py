@@ -7,7 +7,7 @@ by MPI. There is no fixed port and no environment variable, so any number of job
 import gc
 import os
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
 from time import sleep
@@ -50,6 +50,16 @@ def one_node(comm: MPI.Comm) -> bool:
     alone = local.size == comm.size
     local.Free()
     return alone
+
+
+def subgroup(comm: MPI.Comm, ranks: Sequence[int]) -> distributed.ProcessGroup:
+    """A process group of some ranks of torch's default group; `comm` has these ranks. Collective over them."""
+    interface = choose_interface(interfaces(), one_node(comm), wanted_interface(), socket.gethostname())
+    with _environment("GLOO_SOCKET_IFNAME", interface):
+        made: distributed.ProcessGroup = distributed.new_group(
+            list(ranks), timeout=TIMEOUT, use_local_synchronization=True
+        )
+    return made
 
 
 def backend(comm: MPI.Comm, device: torch.device) -> TrainingBackend:

@@ -9,7 +9,7 @@ from typing import Any
 from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.reductions import REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
@@ -27,6 +27,8 @@ PROFILED_LAYER = MIB // 4  # bytes of the profiler's records for a layer's opera
 SMALL_OBJECTS = 18 * MIB  # bytes of Python and torch: hooks, autograd nodes, oneDNN kernels
 NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients
 NCCL = 256 * MIB  # its channels, on a GPU
+BUCKET = 2 * 25 * MIB // FP32_BYTES  # gradients summed at once: a bucket of torch exceeds 25 MiB by a layer's weights
+THREAD = 4 * MIB  # machine code of packing, and a thread
 LIBRARIES = 128 * MIB  # workspace of cuBLAS, and torch's rounding
 # Purposes that alternate: checks run before training, the replay when no step runs.
 CHECKS, REPLAY = ("residuals",), ("replay",)
@@ -118,9 +120,13 @@ def _sample_records(settings: Mapping[str, Any], samples: int) -> int:
 
 
 def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gpu: bool) -> int:
-    """Gradient buckets, buffers of their all-reduce, and connections of the group."""
-    wire, reduction = WIRES[settings["WIRE"]](), REDUCTIONS[settings["ALLREDUCE"]]()
-    buffers = reduction.buffer_bytes(wire.nbytes * parameters, settings["DEGREE"]) + wire.buffer_bytes(parameters)
+    """Gradient buckets, errors carried to the next step, memory of their summation, and connections of the group."""
+    wire, degree = WIRES[settings["WIRE"]](), settings["DEGREE"]
+    at_once = min(parameters, BUCKET)
+    buffers = max(REDUCTIONS[name]().buffer_bytes(at_once, degree) for name in algorithms(settings["ALLREDUCE"]))
+    buffers += wire.buffer_bytes(at_once) + wire.carried_bytes(parameters)
+    if not wire.plain or settings["ALLREDUCE"] != "flat":
+        buffers += FP32_BYTES * at_once * (1 + (parameter != FP32_BYTES)) + THREAD  # tried, and converted to fp32
     return parameters * parameter + buffers + (NCCL if on_gpu else NETWORKED)
 
 

@@ -136,6 +136,14 @@ def _eligibility(
     return Eligibility(status, broken + elsewhere)
 
 
+def with_assumed_nodes(found: Eligibility, ranks_per_node: int | None) -> Eligibility:
+    """A test whose nodes are not hosts but so many ranks each is never VALID; None: they are hosts."""
+    if ranks_per_node is None:
+        return found
+    reasons = (*found.reasons, f"nodes of {ranks_per_node} ranks assumed, official hosts")
+    return Eligibility(UNOFFICIAL if found.status == VALID else found.status, reasons)
+
+
 def worst(eligibilities: Iterable[Eligibility]) -> Eligibility:
     """Eligibility of a run: the worst status of its tests, the reasons of the worst first, without duplicates."""
     ordered = sorted(eligibilities, key=lambda eligibility: SEVERITY.index(eligibility.status), reverse=True)

@@ -139,9 +139,14 @@ _DECLARED = (
         *("PRECISION", "arithmetic of the training", *PRECISIONS),
         group=NETWORK,
     ),
-    _choice("WIRE", "type in which gradients are sent", "fp32"),
+    _choice(
+        *("WIRE", "type in which gradients are sent; inside nodes or rows fp32", "fp32", "fp16", "bf16", "int8"),
+    ),
     _choice("PARALLEL", "how a group divides the training of its model", "data"),
-    _choice("ALLREDUCE", "algorithm of the all-reduce of gradients", "flat"),
+    _choice(
+        *("ALLREDUCE", "algorithm of the all-reduce of gradients; auto = the fastest at their size"),
+        *("flat", "hierarchical", "torus", "auto"),
+    ),
     _trains(
         "KERNELS",
         "dataset",

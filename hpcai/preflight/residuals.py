@@ -19,6 +19,7 @@ from hpcai.networks.graph import Graph
 from hpcai.preflight.layer_products import Product, check, products
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
+from hpcai.train.all_reduce_choice import choose
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import wrong_sums
 
@@ -42,13 +43,14 @@ def checks_before(
     communication: Communication,
     chosen: Mapping[Product, Collection[str]] | None = None,
 ) -> Checked:
-    """Check collectives and residuals, and probe the precision, before the clock starts.
+    """Choose the path of the all-reduce, check collectives and residuals, and probe the precision, before the clock.
 
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
     directions where they were chosen product by product.
     """
-    comm, precision = group.active, case.precision
-    wrong = comm.allreduce(wrong_sums(group, device, communication, sum(graph.parameters.values())))
+    comm, precision, gradients = group.active, case.precision, sum(graph.parameters.values())
+    choose(case, communication, gradients, device, comm)
+    wrong = comm.allreduce(wrong_sums(group, device, communication, gradients))
     with phases.measure("residuals"):
         custom = _no_directions if chosen is None else chosen.__getitem__
         if case.all_custom:

@@ -13,12 +13,13 @@ from hpcai.record.plain import Json, digest
 from hpcai.record.result import SCHEMA
 from hpcai.workloads import registry
 
-# Derived fields that results of a schema lack, by their names.
+# Fields that results of a schema lack, by their names.
 LACKING: Mapping[str, frozenset[str]] = {
     "hpcai-result/3": frozenset(
         {
             *("apc", "apc_gflop", "apc_hpcai500", "published"),
             *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
+            *("all_reduce", "sent", "gradient_cost"),
         }
     )
 }

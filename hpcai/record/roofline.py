@@ -22,7 +22,7 @@ class Intensity(Record, kw_only=True):
     communication: Annotated[
         float | None,
         about(
-            "operations of a step / (2 (Q - 1) / Q x gradient bytes)",
+            "operations of a step / bytes that a rank sends in it to average gradients",
             label="FLOP per byte all-reduced",
             absent="n/a, one rank",
         ),

@@ -4,6 +4,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 
 from msgspec import Meta
 
+from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.phases import Phases
@@ -157,6 +158,8 @@ class TrainingRaw(Record, kw_only=True):
     ]
     staging: Annotated[Staging | None, about("STAGE other than none only: copies of the data")] = None
     site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
+    all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
+    sent: Annotated[SentGradients | None, about("DEGREE above 1 only: what a rank sent")] = None
 
 
 class TrainingRow(Row, kw_only=True):

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from hpcai.record.all_reduce import GradientCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -153,7 +154,7 @@ class TrainingScores(Record, kw_only=True):
     speedup: Annotated[
         float | None,
         about(
-            "FLOPS / those of the first test that differs only in PRECISION, WIRE, COMPILE or KERNELS (V3)",
+            "FLOPS / those of the first test that differs only in PRECISION, WIRE, ALLREDUCE, COMPILE or KERNELS (V3)",
             label="speed-up over the sweep's first case",
             absent="n/a, the first",
         ),
@@ -223,4 +224,7 @@ class TrainingScores(Record, kw_only=True):
     ] = None
     published: Annotated[
         PublishedFigures | None, about("ResNet-50 at 224 x 224 only: figures by the papers' constant")
+    ] = None
+    gradient_cost: Annotated[
+        GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
     ] = None

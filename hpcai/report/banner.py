@@ -4,9 +4,8 @@ from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
 from hpcai.inputfile import echo
-from hpcai.inputfile.keys import keys_by_name
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import problem_of
 from hpcai.record.result import Result
@@ -18,7 +17,7 @@ ROW_TYPE = """\
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
          workload ({workloads}), the all-reduce (0 none, {reductions}), the precision
          ({precisions}), the parallel mode (1 data), the
-         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element."""
+         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element on the wire."""
 COLUMNS = {
     "N": "training samples credited over all groups in the timed region",
     "NB": "training samples per rank and step",
@@ -63,7 +62,7 @@ def banner(result: Result) -> str:
 def _explanation() -> Iterator[str]:
     """Explanation of the columns of a row, in general and for each workload."""
     rows = [each for each in registry.workloads() if each.digit]
-    reductions = {REDUCTIONS[choice].digit: choice for choice in keys_by_name()["ALLREDUCE"].choices}
+    reductions = {REDUCTIONS[choice].digit: choice for choice in algorithms(AUTO)}
     yield HEAD
     yield from ROW_TYPE.format(
         workloads=", ".join(f"{each.digit} {each.name}" for each in rows),

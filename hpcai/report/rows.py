@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from hpcai.inputfile import Case
+from hpcai.record.all_reduce import AllReduce
 from hpcai.record.check_declarations import TRAINING_CHECKS
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
@@ -79,6 +80,23 @@ def precision_note(precision: str, probe: PrecisionProbe | None) -> str:
     how = "; convolutions in fp32 from and to 16 bits" if probe.converted else ""
     speed = f"{precision_speed(probe) or 0.0:.2f} of the speed of fp32 in a probe"
     return f"Precision: {precision}, {kind} ({speed}{how}){INT8 if precision == 'int8' else ''}"
+
+
+def all_reduce_note(found: AllReduce | None) -> Iterator[str]:
+    """Note on the summation of gradients: path, ranks of its links, what else was tried."""
+    if found is None:
+        return
+    links = " x ".join(f"{count} ({name})" for name, count in found.links.items())
+    alone = [name for name, count in found.links.items() if count == 1 < len(found.links)]
+    text = f"Sums    : {found.algorithm} by {found.by}, ranks {links}"
+    if alone:
+        text += f"; nothing is sent by {' and '.join(alone)}"
+    if found.ranks_per_node:
+        text += f"; {found.ranks_per_node} ranks count as a node"
+    yield text
+    if found.seconds:
+        milliseconds = ", ".join(f"{path} {seconds * 1e3:.3f}" for path, seconds in found.seconds.items())
+        yield f"Sums    : a step's gradients before the clock, in ms: {milliseconds}"
 
 
 def residual_notes(found: Residuals) -> Iterator[str]:

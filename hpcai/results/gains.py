@@ -8,7 +8,7 @@ from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe
 
 GRID = ("GROUPS", "DEGREE", "MAPPING")
-STUDIED = ("PRECISION", "WIRE", "COMPILE", "KERNELS")
+STUDIED = ("PRECISION", "WIRE", "ALLREDUCE", "COMPILE", "KERNELS")
 
 
 def efficiency(case: Case, rate: float, before: Sequence[Row], name: str = "flops") -> float:

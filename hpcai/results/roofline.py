@@ -10,13 +10,10 @@ from typing import cast
 from hpcai.formulas import roofline
 from hpcai.formulas.collectives import TrainingBackend
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
 from hpcai.kernels.spec import DTYPES
-from hpcai.networks.graph import Graph
 from hpcai.opcount import traffic
-from hpcai.record.dataset import Dataset
 from hpcai.record.roofline import (
     AllReduceSource,
     Ceilings,
@@ -29,6 +26,7 @@ from hpcai.record.roofline import (
 )
 from hpcai.record.training import TrainingRaw
 from hpcai.results.gains import GRID
+from hpcai.results.gradient_cost import sent_in_a_step
 from hpcai.results.measured import Before
 from hpcai.results.row import graph_of
 from hpcai.update_rules import rule_of
@@ -39,14 +37,13 @@ from hpcai.workloads.kernels.scores import SUMMED, ceilings, fastest, passed, pr
 PRODUCTS = ("gemm", "convolution")
 
 
-def under_roofline(case: Case, dataset: Dataset, backend: str, rate: float, before: Before) -> Roofline:
-    """Roofline of a test with rate `rate` in FLOPS, whose gradients are averaged by `backend`."""
-    graph = graph_of(case, dataset)
-    gradients, sent = _all_reduced(case, graph)
+def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) -> Roofline:
+    """Roofline of a test with rate `rate` in FLOPS."""
+    graph = graph_of(case, raw.dataset)
     step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
-    reduced = _all_reduce(case, backend, gradients, before)
-    return placed(rate / (case.groups * case.degree), step, sent, source, measured, reduced)
+    reduced = _all_reduce(case, raw.backend, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
+    return placed(rate / (case.groups * case.degree), step, sent_in_a_step(case, raw), source, measured, reduced)
 
 
 def placed(
@@ -57,7 +54,7 @@ def placed(
     measured: KernelCeilings | None,
     reduced: AllReduceSource | None,
 ) -> Roofline:
-    """A rank's FLOP/s under its ceilings; `moved` are bytes all-reduced in a step, 0 where a rank trains alone."""
+    """A rank's FLOP/s under its ceilings; `moved`: bytes that it sends in a step, 0 where a rank trains alone."""
     intensity = Intensity(memory=step.intensity, communication=step.operations / moved if moved else None)
     products = {name: getattr(measured, name, None) for name in PRODUCTS}
     bounds: dict[roofline.Bound, float | None] = {
@@ -127,12 +124,6 @@ def _of(row: CollectiveRow) -> tuple[int, str, str, int, str, str]:
     return row.test, row.scope, row.by, row.ranks, row.collective, row.verdict
 
 
-def _all_reduced(case: Case, graph: Graph) -> tuple[int, float]:
-    """Bytes of a step's gradients on the wire, and those that a rank sends to sum them."""
-    gradients = traffic.gradient_bytes(graph, WIRES[case.wire].nbytes)
-    return gradients, REDUCTIONS[case.allreduce]().bytes_sent(gradients, case.degree)
-
-
 def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
     """Bytes per second that a rank sent to average gradients, within and between nodes; None without such groups.
 
@@ -141,6 +132,5 @@ def gradient_bandwidth(case: Case, raw: TrainingRaw) -> GradientBandwidth:
     models, ranks = case.groups, case.degree
     between = raw.models.between_nodes if ranks > 1 else 0
     within = models - between if ranks > 1 else 0
-    _, sent = _all_reduced(case, graph_of(case, raw.dataset))
-    rate = roofline.bandwidth(sent, raw.work.steps / models, raw.phases.training)
+    rate = roofline.bandwidth(sent_in_a_step(case, raw), raw.work.steps / models, raw.phases.training)
     return GradientBandwidth(within=rate if within else None, between=rate if between else None)

@@ -4,12 +4,13 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from hpcai import networks, opcount
-from hpcai.formulas.eligibility import Eligibility
+from hpcai.formulas.eligibility import Eligibility, with_assumed_nodes
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.reductions import AUTO, REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
+from hpcai.record.all_reduce import AllReduce
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations, Row
 from hpcai.record.record import Verdict
@@ -36,12 +37,14 @@ def row(
     **others: Any,
 ) -> Entry:
     """The entry of a test with a row; `scores` have `flops`; `others`: the fields that only this workload has."""
+    reduced: AllReduce | None = getattr(measured.raw, "all_reduce", None)
+    eligible = with_assumed_nodes(eligible, reduced.ranks_per_node if reduced else None)
     return entry(
         kind,
         case,
         measured,
         verdict(checks),
-        tv=tv(case),
+        tv=tv(case, reduced),
         n=n,
         nb=nb,
         p=case.groups,
@@ -57,12 +60,16 @@ def row(
     )
 
 
-def tv(case: Case) -> str:
-    """The eight characters of T/V (docs/METRICS.md); 0 and N for a test without training."""
+def tv(case: Case, reduced: AllReduce | None = None) -> str:
+    """The eight characters of T/V (docs/METRICS.md); 0 and N for a test without training.
+
+    reduced: what ALLREDUCE auto chose; without it 0 stands for that.
+    """
     order = {"row": "R", "column": "C"}[case.mapping]
     if not case.trains:
         return f"W{order}{workload(case.workload).digit}0N0N0"
-    reduction = 0 if case.degree == 1 else REDUCTIONS[case.allreduce].digit
+    algorithm = reduced.algorithm if reduced else case.allreduce
+    reduction = 0 if case.degree == 1 or algorithm == AUTO else REDUCTIONS[algorithm].digit
     precision = PRECISIONS[case.precision].letter
     mode = {"data": 1}[case.parallel]
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case.kernels.partition(":")[0]]

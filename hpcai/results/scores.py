@@ -8,6 +8,7 @@ from hpcai.record.machine import Memory
 from hpcai.record.training import Models, TrainingRaw
 from hpcai.record.training_scores import TrainingScores
 from hpcai.results import gains
+from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
@@ -55,10 +56,11 @@ def training_scores(
         training_shares=training_shares(raw),
         phase_shares=phase_shares(raw.phases),
         operator_shares=operator_shares(raw.operator_seconds),
-        roofline=under_roofline(case, raw.dataset, raw.backend, rate, before),
+        roofline=under_roofline(case, raw, rate, before),
         gradient_bandwidth=gradient_bandwidth(case, raw),
         apc=parallel_computation(case, counted.per_sample),
         apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
+        gradient_cost=gradient_cost(case, raw),
     )
 
 

@@ -1,118 +1,53 @@
-"""Gradient averaging over a group: bucketed all-reduce overlapped with the backward pass, and its exposed time."""
+"""Gradient averaging over a group: bucketed all-reduce overlapped with the backward pass, and what it costs."""
 
-from collections import deque
-from typing import Protocol
+from functools import partial
 
 import torch
 from torch.distributed import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
-from hpcai.clock import now
-from hpcai.comm.collectives import TorchLink
 from hpcai.comm.grid import Group
+from hpcai.comm.group_links import GroupLinks, Path, links_of
+from hpcai.comm.interval_timer import interval_timer
+from hpcai.comm.links import AnyLink, TorchLink
+from hpcai.gradients.layout import LinkName
 from hpcai.gradients.reductions import REDUCTIONS
-from hpcai.gradients.reductions.reduction import Reduction
 from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
 from hpcai.inputfile import Case
-
-
-class ExposedTimer(Protocol):
-    """Exposed communication time: from the last bucket of a step to the end of its backward pass.
-
-    One class per device type.
-    """
-
-    @property
-    def seconds(self) -> float:
-        """Exposed seconds of all steps so far. Waits for a GPU."""
-
-    def begin(self) -> None:
-        """Called when a bucket is handed over; the last one of a step counts."""
-
-    def end(self) -> None:
-        """Called at the end of the backward pass.
-
-        All gradients are averaged, or will be before the device does anything else.
-        """
-
-
-class HostExposedTimer:
-    """Exposed communication time on a CPU, by readings of the clock."""
-
-    def __init__(self) -> None:
-        self.seconds = 0.0
-        self._begin: float | None = None
-
-    def begin(self) -> None:
-        """Reads the clock."""
-        self._begin = now()
-
-    def end(self) -> None:
-        """Reads the clock."""
-        if self._begin is not None:
-            self.seconds += now() - self._begin
-            self._begin = None
-
-
-class CudaExposedTimer:
-    """Exposed communication time on a GPU, by CUDA events around the wait for the averaged gradients.
-
-    Events are reused once the device has passed them: the host never waits, and their number is bounded.
-    """
-
-    def __init__(self, device: torch.device) -> None:
-        self._device = device
-        self._seconds = 0.0
-        self._free: list[torch.cuda.Event] = []
-        self._begin: torch.cuda.Event | None = None
-        self._pairs: deque[tuple[torch.cuda.Event, torch.cuda.Event]] = deque()
-
-    @property
-    def seconds(self) -> float:
-        """Exposed seconds of all steps so far. Waits for the device, so read it outside the clock."""
-        if self._pairs:
-            self._pairs[-1][1].synchronize()
-        self._add_finished()
-        return self._seconds
-
-    def begin(self) -> None:
-        """Records an event after the kernels that compute the gradients."""
-        self._begin = self._begin or self._event()
-        self._begin.record(torch.cuda.current_stream(self._device))
-
-    def end(self) -> None:
-        """Records an event after the wait for the averaged gradients."""
-        if self._begin is not None:
-            end = self._event()
-            end.record(torch.cuda.current_stream(self._device))
-            self._pairs.append((self._begin, end))
-            self._begin = None
-            self._add_finished()
-
-    def _event(self) -> torch.cuda.Event:
-        return self._free.pop() if self._free else torch.cuda.Event(enable_timing=True)
-
-    def _add_finished(self) -> None:
-        while self._pairs and self._pairs[0][1].query():
-            begin, end = pair = self._pairs.popleft()
-            self._seconds += begin.elapsed_time(end) * 1e-3
-            self._free += pair
+from hpcai.train.all_reduce_paths import paths_of
+from hpcai.train.error_feedback import ErrorFeedback
+from hpcai.train.gradient_queue import GradientQueue, gradient_queue
 
 
 class Communication:
     """Averages a model's gradients over the ranks of torch's default process group, and times it.
 
-    No communication with one rank. `wire` and `reduction` are the choices of WIRE and ALLREDUCE.
+    No communication with one rank. A plain wire with the flat all-reduce is summed by one call of the backend; what has
+    several phases is done by a queue beside the backward pass, bucket after bucket. `feedback`: the rounding errors
+    that are added to the next step's gradients, of a wire that carries them.
     """
 
-    def __init__(self, ranks: int, device: torch.device, wire: Wire, reduction: Reduction) -> None:
+    def __init__(self, ranks: int, device: torch.device, wire: Wire, links: GroupLinks | None) -> None:
+        """`links`: of the group; None with one rank."""
         self.buckets = 0  # buckets of the last step
         self.wire = wire
-        self._reduction = reduction
-        self._link = TorchLink(ranks)
-        self._exposed: ExposedTimer = CudaExposedTimer(device) if device.type == "cuda" else HostExposedTimer()
+        self.feedback: ErrorFeedback | None = None
+        self.path: Path | None = None
+        self.group_links = links
+        self._ranks, self._device = ranks, device
+        self._exposed = interval_timer(device)
+        self._queue: GradientQueue | None = None  # none where one call of the backend does all
+
+    def use(self, path: Path) -> None:
+        """Sum by this path from now on. Collective over the group."""
+        assert self.group_links is not None, "one rank has nothing to sum"
+        self.path, self._reduction = path, REDUCTIONS[path.reduction]()
+        self._links: dict[LinkName, AnyLink] = self.group_links.by(path.by, self._reduction.links)
+        self._queue = None
+        if not (path.reduction == "flat" and path.by != "mpi" and self.wire.plain):
+            self._queue = gradient_queue(self._device, self.group_links.on_host)
 
     @property
     def exposed_seconds(self) -> float:
@@ -122,30 +57,95 @@ class Communication:
         """
         return self._exposed.seconds
 
+    def measured(self) -> dict[str, float]:
+        """Seconds of packing and bytes sent by link since the group was made. Per rank; waits for a GPU."""
+        links = self.group_links
+        sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
+        return {"packing": links.packing.seconds if links else 0.0, **sent}
+
+    @property
+    def link_names(self) -> tuple[LinkName, ...]:
+        """The links of the path."""
+        return self._reduction.links
+
     def attach(self, replica: DistributedDataParallel) -> None:
         """Average the gradients of this replica from now on."""
+        if self.wire.carries:
+            self.feedback = ErrorFeedback(replica.module, self._ranks)
         replica.register_comm_hook(self, Communication.average)
 
     def average(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """Start to average a full bucket while the gradients of earlier layers are still computed."""
         self._exposed.begin()
         self.buckets = max(self.buckets * (bucket.index() > 0), bucket.index() + 1)
-        average: Future[torch.Tensor] = self.wire.reduce(
-            bucket.buffer(), self._link, self._reduction, self._link.ranks
-        )
-        return average
+        gradients = bucket.buffer()
+        if self._queue is None:
+            return self._start(gradients, self._ranks)
+        carried = self.feedback.of(bucket, self._links_device) if self.feedback else torch.zeros(0)
+        return self._queue.submit(gradients, partial(self._summed, divisor=self._ranks, carried=carried))
 
     def sum(self, vector: torch.Tensor) -> torch.Tensor:
         """The sum of a vector over the ranks by the path that gradients take; may overwrite it. Collective."""
-        total: torch.Tensor = self.wire.reduce(vector, self._link, self._reduction, 1).wait()
-        return total
+        return self.sum_and_left(vector)[0]
+
+    def sum_and_left(self, vector: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """The sum, and the rounding errors that this rank would add to its next vector; none was left before."""
+        if self._queue is None:
+            return self._start(vector, 1).wait(), torch.zeros(0)
+        carried = torch.zeros((len(vector) + self._ranks) * self.wire.carries, device=self._links_device)
+        total = self._queue.submit(vector, partial(self._summed, divisor=1, carried=carried)).wait()
+        self._queue.check()
+        return total, carried[: len(vector)]
 
     def end_backward(self) -> None:
         """Must be called when a backward pass has returned."""
         self._exposed.end()
+        if self._queue is not None:
+            self._queue.check()
+
+    @property
+    def _links_device(self) -> torch.device:
+        assert self.group_links is not None
+        return self.group_links.device
+
+    def _start(self, gradients: torch.Tensor, divisor: int) -> Future[torch.Tensor]:
+        """One all-reduce of the backend.
+
+        They are divided before they are summed: so no sum overflows that the average would not.
+        """
+        sent, link = gradients.float(), self._links["group"]
+        sent.div_(divisor)
+        assert isinstance(link, TorchLink)
+        return link.start_all_reduce(sent).then(lambda done: _decoded(gradients, done.value()[0]))
+
+    def _summed(self, gradients: torch.Tensor, divisor: int, carried: torch.Tensor) -> None:
+        """Replace gradients by their sum over the ranks / divisor; by the queue, in fp32."""
+        vector = gradients
+        if gradients.dtype != torch.float32:
+            vector = self._links[self._reduction.links[0]].buffer("gradients", "float32", len(gradients))
+            vector.copy_(gradients)
+        vector.div_(divisor)
+        self._reduction.sum(vector, self._links, partial(self._exchange, carried))
+        _decoded(gradients, vector)
+
+    def _exchange(self, carried: torch.Tensor, part: torch.Tensor, link: AnyLink, start: int) -> None:
+        """Sum a part of a vector over a link in the wire type."""
+        self.wire.sum(part, link, carried[start : start + len(part)])
+
+
+def _decoded(gradients: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
+    return received if received.dtype == gradients.dtype else gradients.copy_(received)
 
 
 def communication_of(case: Case, group: Group, device: torch.device) -> Communication:
-    """The gradient averaging that a case asks for."""
-    wire, reduction = WIRES[case.wire], REDUCTIONS[case.allreduce]
-    return Communication(group.degree, device, wire(), reduction())
+    """The gradient averaging that a case asks for, by the path chosen for its group, else by the first that it may use.
+
+    Collective over the group; InputError if the group has no path.
+    """
+    wire = WIRES[case.wire]()
+    if group.degree == 1:
+        return Communication(1, device, wire, None)
+    links = links_of(group, device)
+    communication = Communication(group.degree, device, wire, links)
+    communication.use(links.chosen or paths_of(case, links)[0])
+    return communication

@@ -14,6 +14,8 @@ from hpcai.train.communication import Communication
 
 BLOCK = 1 << 20  # elements summed at a time
 EXACT = 1 << 24  # largest integer sum checked by MPI
+MOST = 29  # largest sum of the ranks' factors
+SCRAMBLE = 2654435761  # 2^32 / golden ratio (Knuth, The Art of Computer Programming 3, section 6.4)
 
 
 def replicate(
@@ -76,35 +78,59 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
 
     Wrong elements of integer sums over the group, by the gradients' path, and by MPI over all ranks. The test pattern
     of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
-    communication and exact in the wire type. `count` is the number of gradients of a step. Collective.
+    communication; b changes its sign every seven ranks, so that it is exact in the wire type. `count` is the number of
+    gradients of a step. Of a wire type that carries rounding errors, other numbers are summed as well: what is not in
+    the sum must have been kept. Collective.
     """
     wrong = 0
     for start in range(0, count if group.degree > 1 else 0, BLOCK):
-        wrong += _wrong_in_group(group, device, communication, np.arange(start, min(start + BLOCK, count)))
+        positions = np.arange(start, min(start + BLOCK, count))
+        wrong += _wrong_in_group(group, device, communication, positions)
+        if communication.wire.carries:
+            wrong += _neither_sent_nor_left(group, device, communication, positions)
     return wrong + _wrong_in_mpi(group.active, np.arange(min(count, 4096)))
 
 
 def _weight(rank: int) -> int:
-    return 1 + rank % 7
+    """2 to 7 for the first ranks, then -1 to -7, 1 to 7 and so on: no sum of the first ranks is 0 or above MOST."""
+    return 2 if rank == 0 else (1 + rank % 7) * (-1) ** (rank // 7)
 
 
 def _total_weight(ranks: int) -> int:
-    return ranks + ranks // 7 * 21 + sum(range(ranks % 7))
+    block, rest = divmod(ranks, 7)
+    partial = rest * (rest + 1) // 2
+    return 1 + (28 - partial if block % 2 else partial) if ranks else 0
 
 
-def _values(positions: np.ndarray, ranks: int, exact: int) -> np.ndarray:
-    return 1 + positions % max(1, min(127, exact // _total_weight(ranks)))
+def _values(positions: np.ndarray, exact: int) -> np.ndarray:
+    """Numbers from 1 on that follow no period, so that a misplaced part shows."""
+    return 1 + (positions * SCRAMBLE % 2**32 >> 16) % min(65521, exact // MOST)
 
 
 def _wrong_in_group(group: Group, device: torch.device, communication: Communication, positions: np.ndarray) -> int:
-    values = _values(positions, group.degree, communication.wire.exact)
+    values = _values(positions, communication.wire.exact)
     payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
     total = communication.sum(payload)
     return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.degree)))
 
 
+def _neither_sent_nor_left(
+    group: Group, device: torch.device, communication: Communication, positions: np.ndarray
+) -> int:
+    """Wrong elements of the sum plus what rounding left on all ranks; of numbers that the wire type does not have.
+
+    Whole numbers below 2^24 and steps of a power of two make all of it exact.
+    """
+    values = _values(positions, EXACT)
+    payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
+    total, left = (part.double().cpu().numpy() for part in communication.sum_and_left(payload))
+    everywhere = np.empty_like(left)
+    group.model.Allreduce(left, everywhere)
+    return int(np.count_nonzero(total + everywhere != values * _total_weight(group.degree)))
+
+
 def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:
-    values = _values(positions, comm.size, EXACT)
+    values = _values(positions, EXACT)
     total = np.full_like(values, -1)
     comm.Allreduce(values * _weight(comm.rank), total)
     return int(np.count_nonzero(total != values * _total_weight(comm.size)))

@@ -63,6 +63,7 @@ class Training:
         objective: Objective | None = None,
     ) -> None:
         self.state = state
+        self.state.feedback = execution.communication.feedback
         self.execution = execution
         self.recipe = recipe
         self.objective = objective or Classification(recipe.smoothing)
@@ -74,7 +75,9 @@ class Training:
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
         self.replay = ReplayCheck(
-            state, recipe, self.objective, sampler, loader, group, seed, rounding_allowance, replayed_epoch
+            *(state, recipe, self.objective, sampler, loader, group, seed, rounding_allowance),
+            execution.communication.wire,
+            replayed_epoch,
         )
         self.warmup_steps = warmup_steps
         self.stopped = False  # stopped before its end, by a shutdown or the callback
@@ -124,12 +127,13 @@ class Training:
             with phases.measure("replay"):
                 self.replay.begin()
             waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
-            loaded = self.loader.measured()
+            loaded, sent = self.loader.measured(), self.execution.communication.measured()
             with phases.measure("training"):
                 self._epoch(executed, watch, callback)
             self.step_times.close()
             self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
             self.state.progress.load(loaded, self.loader.measured())
+            self.state.progress.send(sent, self.execution.communication.measured())
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:

@@ -16,6 +16,7 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.gradients.wires.wire import Wire
 from hpcai.kernels.providers import VENDOR
 from hpcai.record.preflight import Worst as WorstRecord
 from hpcai.record.training import Replay
@@ -74,6 +75,7 @@ class ReplayCheck:
         group: Group,
         seed: int,
         rounding_allowance: float,
+        wire: Wire,
         replayed_epoch: int | None = None,
     ) -> None:
         """`replayed_epoch`: the one epoch, from 0, of which a step is replayed; None for all."""
@@ -81,7 +83,7 @@ class ReplayCheck:
         self._objective, self._group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
         self._shard = Shard(sampler.size, group.coordinates.member, group.degree, recipe.batch)
         self._account = SampleAccount(sampler, group, recipe.batch, self._order)
-        self._snapshot = StepSnapshot(state, recipe.rule)
+        self._snapshot = StepSnapshot(state, recipe.rule, wire)
         self._checksums: torch.Tensor | None = None
         self._start = 0
         self._replayed_epoch = replayed_epoch

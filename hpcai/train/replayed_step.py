@@ -13,8 +13,11 @@ from mpi4py import MPI
 from torch import nn
 from torch.func import functional_call
 
+from hpcai.gradients.wires.wire import Wire
+from hpcai.train.error_feedback import AFTER, BEFORE
 from hpcai.train.objective import Objective
 from hpcai.train.providers import vendor_kernels
+from hpcai.train.sent_gradients import CarriedErrors, overflows, sent_error
 from hpcai.train.state import TrainingState
 from hpcai.train.step_tensors import State, Tensor
 from hpcai.update_rules.rule import UpdateRule, Vector
@@ -28,8 +31,8 @@ class StepSnapshot:
     Twice the parameters and the optimiser's state, and once the statistics.
     """
 
-    def __init__(self, state: TrainingState, rule: UpdateRule) -> None:
-        self._state = state
+    def __init__(self, state: TrainingState, rule: UpdateRule, wire: Wire) -> None:
+        self._state, self._wire = state, wire
         self._rule = rule
         self._live: list[torch.Tensor] = list(state.module.parameters())
         self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
@@ -52,6 +55,8 @@ class StepSnapshot:
         torch._foreach_copy_(self._before, self._live)
         self._keep_state(self._kept)
         self._keep_scales(self._scales)
+        if self._state.feedback:
+            self._state.feedback.keep(BEFORE)
 
     @torch.no_grad()
     def after(self) -> None:
@@ -59,6 +64,8 @@ class StepSnapshot:
         torch._foreach_copy_(self._after, self._live)
         self._keep_state(self._kept_after)
         self._keep_scales(self._scales_after)
+        if self._state.feedback:
+            self._state.feedback.keep(AFTER)
 
     def _keep_scales(self, copies: dict[str, torch.Tensor]) -> None:
         for name, value in self._state.scaler.tensors().items() if self._state.scaler else ():
@@ -96,14 +103,17 @@ class StepSnapshot:
     def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
         """Yield the step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
         scale = float(self._scales["scale"]) if self._scales else 1.0
+        carried = CarriedErrors(self._state.feedback, comm, scale, gradients)
         for index, (name, parameter) in enumerate(self._state.module.named_parameters()):
-            local_gradient = _host(gradients[index]) / scale
+            scaled = _host(gradients[index])
+            local_gradient = scaled / scale
             mean, norms = (
                 np.empty_like(local_gradient),
                 np.array([local_gradient @ local_gradient, np.sqrt(local_gradient @ local_gradient)]),
             )
             comm.Allreduce(local_gradient, mean)
             comm.Allreduce(norms.copy(), norms)
+            sent = carried.of(name)
             yield Tensor(
                 name=name,
                 kind=torch.finfo(parameter.dtype),
@@ -112,11 +122,13 @@ class StepSnapshot:
                 after=_host(self._after[index]),
                 state={name: self._state_tensor(name, index) for name in self._rule.state},
                 local_gradient=local_gradient,
-                mean=mean / comm.size,
+                mean=mean / comm.size + (sent.added - sent.left if sent else 0),
                 spread=float(np.sqrt(norms[0])) / comm.size,
                 size=float(norms[1]) / comm.size,
+                sent_error=sent_error(self._wire, float(norms[1]) / comm.size, len(mean), scale, comm.size),
+                overflow=overflows(self._wire, scaled, mean * (scale / comm.size), comm),
+                carried=sent,
             )
-
 
     def _state_tensor(self, name: str, index: int) -> State:
         before, after = self._kept[name][index], self._kept_after[name][index]

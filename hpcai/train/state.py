@@ -8,6 +8,7 @@ from typing import Any, TypedDict
 import torch
 from torch import nn
 
+from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.optimisers import build_optimiser, create_state
 from hpcai.train.precision import LossScaler, scaler
 from hpcai.train.recipe import Recipe
@@ -40,6 +41,7 @@ class Snapshot(TypedDict):
     scaler: dict[str, torch.Tensor]
     progress: dict[str, object]
     loss_sum: torch.Tensor
+    feedback: dict[str, torch.Tensor]
     generators: dict[str, torch.Tensor]
 
 
@@ -61,16 +63,30 @@ class Progress:
     data_wait_seconds: float = 0.0
     exposed_seconds: float = 0.0  # of communication
     loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training, if anything
+    sent: dict[str, float] = field(default_factory=dict)  # seconds of packing gradients, and bytes sent by link
     curve: list[CurvePoint] = field(default_factory=list)
 
     def load(self, before: dict[str, float], after: dict[str, float]) -> None:
         """Add the loader's measurements between two moments."""
-        for name, value in after.items():
-            self.loading[name] = self.loading.get(name, 0) + value - before[name]
+        _add(self.loading, before, after)
+
+    def send(self, before: dict[str, float], after: dict[str, float]) -> None:
+        """Add the communication's measurements between two moments."""
+        _add(self.sent, before, after)
+
+
+def _add(total: dict[str, float], before: dict[str, float], after: dict[str, float]) -> None:
+    for name, value in after.items():
+        total[name] = total.get(name, 0) + value - before.get(name, 0)
 
 
 class TrainingState:
-    """Weights and statistics, optimiser, loss scaler, generators and progress of one model on one rank."""
+    """Weights and statistics, optimiser, loss scaler, generators and progress of one model on one rank.
+
+    `feedback`: rounding errors of sent gradients that the next step adds; None where nothing is carried.
+    """
+
+    feedback: ErrorFeedback | None = None
 
     def __init__(
         self,
@@ -94,6 +110,7 @@ class TrainingState:
             "scaler": self.scaler.tensors() if self.scaler else {},
             "progress": asdict(self.progress),
             "loss_sum": self.loss_sum,
+            "feedback": self.feedback.tensors() if self.feedback else {},
             "generators": self._generators(),
         }
         copy: Snapshot = _cloned(state)
@@ -108,6 +125,8 @@ class TrainingState:
         progress = _cloned(snapshot["progress"])
         self.progress = Progress(**progress | {"curve": [CurvePoint(**point) for point in progress["curve"]]})
         self.loss_sum.copy_(snapshot["loss_sum"])
+        if self.feedback:
+            self.feedback.restore(snapshot["feedback"])
         torch.set_rng_state(snapshot["generators"]["cpu"])
         if self.device.type == "cuda":
             torch.cuda.set_rng_state(snapshot["generators"]["cuda"], self.device)

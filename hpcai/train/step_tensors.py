@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32 as SINGLE  # optimisers compute in fp32 and store in 16 bits
+from hpcai.train.sent_gradients import Carried
 from hpcai.update_rules.rule import Vector
 
 
@@ -24,7 +25,9 @@ class Tensor:
     """One parameter tensor of a step: flat, float64; `kind` is its stored type.
 
     `local_gradient` is this rank's gradient, `mean` the group's mean gradient; `spread` is the square root of the sum
-    of the squared norms of the ranks' gradients / Q, `size` the sum of their norms / Q.
+    of the squared norms of the ranks' gradients / Q, `size` the sum of their norms / Q. `sent_error` is the largest
+    norm of the error of the mean by the wire type, `overflow` whether it has no finite numbers there, and `carried` the
+    rounding errors that the mean contains and lacks, of a wire type that keeps them.
     """
 
     name: str
@@ -37,6 +40,9 @@ class Tensor:
     mean: Vector
     spread: float
     size: float
+    sent_error: float = 0.0
+    overflow: bool = False
+    carried: Carried | None = None
 
     @property
     def unit(self) -> float:

@@ -83,7 +83,10 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
     found = Comparison()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for tensor in tensors:
-            found.overflow |= not np.isfinite(tensor.mean).all()
+            found.overflow |= tensor.overflow or not np.isfinite(tensor.mean).all()
+            if tensor.carried and not tensor.overflow:
+                excess = _finite(tensor.carried.excess)
+                found.deviation = max(found.deviation, (excess, f"errors kept of {tensor.name}"))
             if step.skipped:
                 found.deviation = max(found.deviation, (LARGEST * _changed(tensor), tensor.name))
             else:
@@ -97,7 +100,7 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
 
 def _compare(step: Step, t: Tensor, found: Comparison) -> None:
     rule, state = step.rule, {name: kept.before for name, kept in t.state.items()}
-    error = step.rounding_allowance * t.spread
+    error = step.rounding_allowance * t.spread + t.sent_error
     before = BeforeStep(t.before, t.mean, error, state, step.rate, step.number, t.decays)
     sums = rule.sums(before)
     formula = {name: terms.total(t.mean) for name, terms in sums.items()}
@@ -133,7 +136,8 @@ def _compare_sum(
     `kind` is the type that the sum is rounded to. Below its smallest normal number the spacing is constant.
     """
     norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size + len(difference) ** 0.5 * kind.tiny
-    rounding, spread = 8 * step.ranks**0.5 * kind.eps / 2 * norms, terms.gain * t.spread
+    rounding = 8 * step.ranks**0.5 * kind.eps / 2 * norms
+    spread = terms.gain * (t.spread + t.sent_error / step.rounding_allowance)  # both are errors of the gradient
     deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):
@@ -182,6 +186,8 @@ def _named(step: Step, t: Tensor, terms: Terms) -> Iterator[tuple[str, Vector, b
     whole = terms.of_gradient(t.mean)
     yield f"gradient of {t.name}", whole, True
     yield "gradient of a rank", whole - terms.of_gradient(t.mean - t.local_gradient / step.ranks), False
+    if t.carried:
+        yield "error feedback", whole - terms.of_gradient(t.mean - t.carried.added), False
     for name, term in terms.others.items():
         yield name, term, False
 

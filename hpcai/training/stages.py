@@ -29,6 +29,7 @@ from hpcai.train.providers import use_custom
 from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
 from hpcai.training.groups import ActiveGroup, in_groups
+from hpcai.training.summation import all_reduce_of, sent_by
 from hpcai.training.times import profiled, times_of
 from hpcai.training.totals import models_of, so_far, work_of
 from hpcai.workloads.registry import quality_of
@@ -173,6 +174,8 @@ class _Stages(Generic[Entry, Together, Raw]):
             operator_seconds=operators,
             staging=self.active.copy.measured if self.active.copy else None,
             site_kernels=self.active.site_kernels,
+            all_reduce=all_reduce_of(trained.execution.communication, group.active),
+            sent=sent_by(trained.state.progress, trained.execution.communication, group),
         )
         return self.task.raw(shared, curve, together, trained)
 

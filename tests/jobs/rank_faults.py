@@ -9,8 +9,8 @@ import torch
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.data.order import Shard
-from hpcai.gradients.wires.wire import Wire
 from hpcai.train import state
+from hpcai.train.communication import Communication
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.training import assembly
@@ -70,7 +70,7 @@ def gradient_of_a_layer_dropped_by_a_rank() -> Fault:
 
 def gradients_summed() -> Fault:
     """They are not divided by the number of ranks, which sums of integers do not show."""
-    return replaced(Wire, "reduce", lambda genuine: lambda *arguments: genuine(*arguments[:-1], 1))
+    return replaced(Communication, "_start", lambda genuine: lambda *arguments: genuine(*arguments[:-1], 1))
 
 
 # --- samples

@@ -13,8 +13,8 @@ from torch.nn import functional
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
+from hpcai.comm.links import TorchLink
 from hpcai.data.bootstrap import Sampler, Whole
-from hpcai.gradients.reductions.flat import Flat
 from hpcai.train import loop
 from hpcai.train.loop import Training
 from hpcai.training import assembly, groups
@@ -24,9 +24,9 @@ from hpcai.training import assembly, groups
 
 def contribution_dropped() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        return lambda self, vector, link: genuine(self, vector.zero_() if RANK == WRONG_RANK else vector, link)
+        return lambda self, vector: genuine(self, vector.zero_() if RANK == WRONG_RANK else vector)
 
-    return replaced(Flat, "sum", make)
+    return replaced(TorchLink, "start_all_reduce", make)
 
 
 def _element_lost(payload: int) -> Fault:
@@ -36,9 +36,9 @@ def _element_lost(payload: int) -> Fault:
                 vector[payload] = 0
             return [vector]
 
-        return lambda self, vector, link: genuine(self, vector, link).then(lambda done: lose(done.value()[0]))
+        return lambda self, vector: genuine(self, vector).then(lambda done: lose(done.value()[0]))
 
-    return replaced(Flat, "sum", make)
+    return replaced(TorchLink, "start_all_reduce", make)
 
 
 def first_element_lost() -> Fault:

@@ -1,6 +1,6 @@
 """Wire type fp32."""
 
-from hpcai.gradients.reductions.reduction import Vector
+from hpcai.gradients.reductions.reduction import Link, Vector
 from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
 
@@ -11,6 +11,7 @@ class Fp32(Wire):
 
     nbytes = 4
     exact = 2**24
+    plain = True
 
-    def encoded(self, gradients: Vector) -> Vector:
-        return gradients.float()
+    def sum(self, vector: Vector, link: Link, carried: Vector) -> None:
+        link.all_reduce(vector)

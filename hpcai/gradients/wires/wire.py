@@ -1,34 +1,36 @@
 """Interface of a wire type."""
 
 from abc import ABC, abstractmethod
+from math import inf
 from typing import ClassVar
 
-from hpcai.gradients.reductions.reduction import Future, Link, Reduction, Vector
+from hpcai.gradients.reductions.reduction import Link, Vector
 
 
 class Wire(ABC):
-    """Wire type: converts gradients of any type for sending. One object for each training."""
+    """Wire type: sums fp32 vectors over a link with numbers of a type. One object for each training."""
 
     nbytes: ClassVar[int]  # bytes of a gradient element on the wire; a digit of T/V
-    exact: ClassVar[int]  # all integers up to this one are exact in the type
+    exact: ClassVar[int]  # all integers up to this one are exact in the type, also as sums of others
+    plain: ClassVar[bool] = False  # whether an all-reduce of fp32 is all it does
+    carries: ClassVar[bool] = False  # whether rounding errors are kept for the next step (error feedback)
+    # Of numbers that are rounded and not kept: unit roundoff, and largest error of those too small for the type.
+    roundoff: ClassVar[float] = 0.0
+    underflow: ClassVar[float] = 0.0
+    largest: ClassVar[float] = inf  # from this magnitude on a number becomes infinite
 
     @abstractmethod
-    def encoded(self, gradients: Vector) -> Vector:
-        """The gradients in the wire type; the same memory if they have it already."""
+    def sum(self, vector: Vector, link: Link, carried: Vector) -> None:
+        """Sum an fp32 vector over the link's ranks in place, every rank with the same bits.
 
-    def reduce(self, gradients: Vector, link: Link, reduction: Reduction, divisor: int) -> Future:
-        """Start to replace gradients by their sum over the ranks / `divisor`; the future's value is the gradients.
-
-        They are divided before they are summed: so no sum overflows that the average would not.
+        carried: rounding errors of the step before, of the vector's size, which are replaced by those of this one;
+        empty for a wire that does not carry.
         """
-        sent = self.encoded(gradients)
-        sent.div_(divisor)
-        return reduction.sum(sent, link).then(lambda done: _decoded(gradients, done.value()[0]))
 
     def buffer_bytes(self, elements: int) -> int:
-        """Bytes of additional memory for sending `elements` gradients."""
+        """Bytes of additional memory for sending `elements` gradients at a time."""
         return 0
 
-
-def _decoded(gradients: Vector, received: Vector) -> Vector:
-    return received if received.dtype == gradients.dtype else gradients.copy_(received)
+    def carried_bytes(self, elements: int) -> int:
+        """Bytes of the rounding errors of all gradients, and of their copies around a replayed step."""
+        return 3 * 4 * elements * self.carries

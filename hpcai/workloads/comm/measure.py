@@ -107,7 +107,7 @@ class _Scope:
 
     def _steps(self) -> Iterator[None]:
         """Stops before every row."""
-        backends: tuple[Backend, ...] = (Torch(self._name, self._device, self._scope.ranks), Mpi(self._scope.own))
+        backends: tuple[Backend, ...] = (Torch(self._name, self._device), Mpi(self._scope.own))
         buffers = {at: CollectiveMemory(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
         for number, by in enumerate(backends):
             timer = CollectiveTimer(by, self._scope, buffers[by.device])

@@ -7,6 +7,7 @@ from hpcai.record.entry import Row
 from hpcai.report import memory, telemetry
 from hpcai.report.lines import labelled
 from hpcai.report.rows import (
+    all_reduce_note,
     check_lines,
     data_notes,
     head,
@@ -63,6 +64,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
         f"{made.rejected} as beyond the limits; {counted(raw.coordinator.requests, 'request')} to the coordinator, "
         f"backend {raw.backend}"
     )
+    yield from all_reduce_note(raw.all_reduce)
     yield precision_note(str(test.settings["PRECISION"]), raw.probe)
     yield DEVIATION
     yield from residual_notes(raw.residuals)

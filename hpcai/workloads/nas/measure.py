@@ -234,4 +234,5 @@ class _Search:
             backend=self.active.backend,
             staging=copy.measured if copy else None,
             site_kernels=self.active.site_kernels,
+            all_reduce=checked.all_reduce,
         )

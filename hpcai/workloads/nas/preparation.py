@@ -13,10 +13,12 @@ from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.preflight.residuals import Checked, checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
+from hpcai.record.all_reduce import AllReduce
 from hpcai.record.dataset import Dataset as DatasetRecord
 from hpcai.record.preflight import VendorComparison
 from hpcai.train.communication import communication_of
 from hpcai.training.assembly import initial_training
+from hpcai.training.summation import all_reduce_of
 
 
 class Prepared(NamedTuple):
@@ -27,14 +29,17 @@ class Prepared(NamedTuple):
     sharding: str
     checks: Checked
     vendor_comparison: VendorComparison | None
+    all_reduce: AllReduce | None
 
 
 def prepared(
     case: Case, group: Group, device: torch.device, dataset: Dataset, initial: Graph, phases: Phases
 ) -> Prepared:
     """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
-    checks = checks_before(case, group, device, initial, phases, communication_of(case, group, device))
+    communication = communication_of(case, group, device)
+    checks = checks_before(case, group, device, initial, phases, communication)
+    reduced = all_reduce_of(communication, group.active)
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case.degree, case.batch)
-    return Prepared(description(dataset), case.target or dataset.target, shard.rule, checks, compared)
+    return Prepared(description(dataset), case.target or dataset.target, shard.rule, checks, compared, reduced)

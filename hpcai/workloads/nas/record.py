@@ -2,6 +2,7 @@
 
 from typing import Annotated, Literal
 
+from hpcai.record.all_reduce import AllReduce
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
@@ -134,6 +135,7 @@ class SearchRaw(SearchMeasured, kw_only=True):
     ended_by: Annotated[EndedBy, about("why the search ended")]
     staging: Annotated[Staging | None, about("STAGE other than none only: copies of the data")] = None
     site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
+    all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
 
 
 class StoppedSearch(SearchMeasured, kw_only=True):

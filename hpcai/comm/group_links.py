@@ -1,0 +1,93 @@
+"""The links of a group: made when an all-reduce first needs them, before the clock, and freed with the group."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import torch
+from mpi4py import MPI
+from torch import distributed
+
+from hpcai.comm.grid import Group
+from hpcai.comm.interval_timer import IntervalTimer, interval_timer
+from hpcai.comm.links import AnyLink, LinkBackend, MpiLink, TorchLink, Workspace
+from hpcai.comm.nodes import node_numbers
+from hpcai.comm.rendezvous import subgroup
+from hpcai.gradients.layout import Layout, LinkName
+
+NAME = "links"  # of this resource of a group
+
+
+@dataclass(frozen=True)
+class Path:
+    """How gradients are summed: the algorithm, and the backend of its links."""
+
+    reduction: str
+    by: LinkBackend
+
+    def __str__(self) -> str:
+        return f"{self.reduction} by {self.by}"
+
+
+class GroupLinks:
+    """Links between the ranks of a group of two ranks or more, in torch's default process group. All is collective.
+
+    packing: timer of packing, of all links. chosen: the path of all trainings of the group, once it was chosen, and
+    `trials` the seconds of the paths compared.
+    """
+
+    def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
+        self.layout = Layout(node_numbers(comm), comm.rank)
+        self.backends = _backends()
+        self.on_host = "gloo" in self.backends
+        self.device = torch.device("cpu") if self.on_host else device
+        self.workspace = Workspace(self.device)
+        self.packing: IntervalTimer = interval_timer(self.device)
+        self.chosen: Path | None = None
+        self.trials: dict[str, float] = {}
+        self._comm = comm
+        self._comms: dict[LinkName, MPI.Comm] = {}
+        self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}
+
+    def by(self, backend: LinkBackend, names: Iterable[LinkName]) -> dict[LinkName, AnyLink]:
+        """The links of these names by a backend."""
+        for name in names:
+            if (name, backend) not in self._links:
+                self._links[name, backend] = self._made(name, backend)
+        return {name: self._links[name, backend] for name in names}
+
+    def sent(self) -> dict[LinkName, float]:
+        """Bytes that this rank has sent so far, by link."""
+        total: dict[LinkName, float] = {}
+        for (name, _), link in self._links.items():
+            total[name] = total.get(name, 0.0) + link.sent
+        return total
+
+    def free(self) -> None:
+        for comm in self._comms.values():
+            comm.Free()
+
+    def _made(self, name: LinkName, backend: LinkBackend) -> AnyLink:
+        if name not in self._comms:
+            self._comms[name] = self._comm.Split(min(self.layout.members(name)), self._comm.rank)
+        comm = self._comms[name]
+        if backend == "mpi":
+            return MpiLink(name, comm, self.workspace, self.packing)
+        part = 1 < comm.size < self._comm.size
+        group = subgroup(comm, self.layout.members(name)) if part else None
+        return TorchLink(name, comm.size, comm.rank, self.workspace, self.packing, group)
+
+
+def _backends() -> tuple[LinkBackend, ...]:
+    """The backend of torch's default group, and for host memory MPI where other threads may call it."""
+    backend = cast(LinkBackend, distributed.get_backend())
+    if backend == "nccl":
+        return (backend,)
+    return (backend, "mpi") if MPI.Query_thread() == MPI.THREAD_MULTIPLE else (backend,)
+
+
+def links_of(group: Group, device: torch.device) -> GroupLinks:
+    """The links of a group. Collective over the group when it is first called."""
+    if NAME not in group.resources:
+        group.resources[NAME] = GroupLinks(group.model, device)
+    return cast(GroupLinks, group.resources[NAME])

@@ -1,0 +1,40 @@
+"""What the summation of gradients costs: bytes that a rank sends in a step, compression, packing."""
+
+from hpcai.formulas.roofline import moved_in_all_reduce
+from hpcai.gradients.reductions import REDUCTIONS
+from hpcai.gradients.wires import WIRES
+from hpcai.inputfile import Case
+from hpcai.record.all_reduce import AllReduce, GradientCost
+from hpcai.record.training import TrainingRaw
+from hpcai.results.row import graph_of
+
+FP32 = 4  # bytes of an element
+
+
+def sent_in_a_step(case: Case, raw: TrainingRaw) -> float:
+    """Bytes that a rank sent in a step, as counted; of a result without counts those of a flat all-reduce."""
+    if raw.sent is not None:
+        return sum(raw.sent.bytes.values())
+    return moved_in_all_reduce(WIRES[case.wire].nbytes * gradients(case, raw), case.degree)
+
+
+def gradients(case: Case, raw: TrainingRaw) -> int:
+    """Number of gradients of a step."""
+    return sum(graph_of(case, raw.dataset).parameters.values())
+
+
+def needed_bytes(found: AllReduce, elements: int, element: int) -> dict[str, float]:
+    """Bytes by link that a rank must send to sum gradients of `element` bytes on the wire, without padding."""
+    needed = REDUCTIONS[found.algorithm]().bytes_sent(elements, found.links, element)  # type: ignore[arg-type]
+    return {str(name): nbytes for name, nbytes in needed.items()}
+
+
+def gradient_cost(case: Case, raw: TrainingRaw) -> GradientCost | None:
+    """The cost; None without summation."""
+    if raw.all_reduce is None or raw.sent is None:
+        return None
+    sent = sent_in_a_step(case, raw)
+    in_fp32 = sum(needed_bytes(raw.all_reduce, gradients(case, raw), FP32).values())
+    return GradientCost(
+        sent=sent, compression=in_fp32 / sent if sent else None, packing=raw.sent.packing / raw.phases.training
+    )

@@ -1,0 +1,66 @@
+"""Choice of the path of an all-reduce before the clock: the fastest that a case may use, at its gradients' size.
+
+All groups of a case use the same path, so that its row is one of it.
+"""
+
+from statistics import median
+from typing import get_args
+
+import torch
+from mpi4py import MPI
+
+from hpcai.clock import now, synchronise
+from hpcai.comm.group_links import GroupLinks, Path
+from hpcai.comm.links import LinkBackend
+from hpcai.errors import InputError
+from hpcai.gradients.reductions import algorithms
+from hpcai.inputfile import Case
+from hpcai.train.all_reduce_paths import paths_of
+from hpcai.train.communication import Communication
+
+BUCKET = 25 * 2**18  # elements of torch's buckets, 25 MiB of fp32
+CALLS = 3  # timed of each path, after one discarded
+
+
+def choose(case: Case, communication: Communication, elements: int, device: torch.device, comm: MPI.Comm) -> None:
+    """Use the fastest path from now on, also in later trainings of the group. Collective over `comm`, all groups.
+
+    elements: gradients of a step. Nothing is timed where there is one path.
+    """
+    links = communication.group_links
+    if links is None:
+        return
+    paths = _common(case, links, comm)
+    if links.chosen is None and len(paths) > 1:
+        seconds = {path: _seconds(communication, path, elements, device, comm) for path in paths}
+        links.trials = {str(path): value for path, value in seconds.items()}
+        links.chosen = min(paths, key=seconds.__getitem__)
+    communication.use(links.chosen or paths[0])
+
+
+def _common(case: Case, links: GroupLinks, comm: MPI.Comm) -> list[Path]:
+    """The paths that every group can use, the same on every rank."""
+    own = paths_of(case, links)
+    every = [Path(name, by) for name in algorithms(case.allreduce) for by in get_args(LinkBackend)]
+    common = [path for path in every if comm.allreduce(int(path in own), MPI.MIN)]
+    if not common:
+        raise InputError(f"ALLREDUCE {case.allreduce}: no algorithm suits the nodes of all groups")
+    return common
+
+
+def _seconds(communication: Communication, path: Path, elements: int, device: torch.device, comm: MPI.Comm) -> float:
+    """Seconds of the slowest rank to sum a step's gradients by a path, bucket by bucket; all groups at once."""
+    communication.use(path)
+    sizes = [BUCKET] * (elements // BUCKET) + [elements % BUCKET] * (elements % BUCKET > 0)
+    vector = torch.ones(max(sizes), device=device)
+    taken = []
+    for _ in range(1 + CALLS):
+        vector.fill_(1.0)  # sums of sums would overflow
+        synchronise(device)
+        comm.Barrier()
+        begin = now()
+        for size in sizes:
+            communication.sum(vector[:size])
+        synchronise(device)
+        taken.append(float(comm.allreduce(now() - begin, MPI.MAX)))
+    return median(taken[1:])

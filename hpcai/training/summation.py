@@ -1,0 +1,41 @@
+"""Records of how a training summed its gradients, the same on all ranks."""
+
+from mpi4py import MPI
+
+from hpcai.comm.grid import Group
+from hpcai.comm.nodes import assumed_ranks
+from hpcai.record.all_reduce import AllReduce, SentGradients
+from hpcai.train import step_times
+from hpcai.train.communication import Communication
+from hpcai.train.state import Progress
+
+PACKING = "packing"
+
+
+def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | None:
+    """The path that the first group uses; None with one rank. Collective over the active ranks."""
+    links, path = communication.group_links, communication.path
+    if links is None or path is None:
+        return None
+    found = AllReduce(
+        algorithm=path.reduction,  # type: ignore[arg-type]  # the choices of ALLREDUCE
+        by=path.by,
+        links={str(name): count for name, count in links.layout.sizes(communication.link_names).items()},
+        seconds=dict(links.trials),
+        ranks_per_node=assumed_ranks(),
+    )
+    first: AllReduce = comm.bcast(found)
+    return first
+
+
+def sent_by(progress: Progress, communication: Communication, group: Group) -> SentGradients | None:
+    """What a rank sent in the timed region; None with one rank. Collective over the active ranks."""
+    if communication.group_links is None:
+        return None
+    sent, steps = progress.sent, max(progress.steps, 1)
+    return SentGradients(
+        bytes={
+            str(name): step_times.mean(sent.get(name, 0.0) / steps, group.active) for name in communication.link_names
+        },
+        packing=step_times.mean(sent.get(PACKING, 0.0), group.active),
+    )
