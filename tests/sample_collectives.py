@@ -5,7 +5,7 @@ from collections.abc import Callable
 from msgspec import convert
 from sample_records import environment
 
-from hpcai.formulas.collectives import COLLECTIVES, ONE_RANK, SCOPES, CollectiveName, elements, same_as, size
+from hpcai.formulas.collectives import ONE_RANK, SCOPES, CollectiveName, elements, measured_in, same_as, size
 from hpcai.inputfile import Case
 from hpcai.workloads.comm.record import CommRaw, MeasuredCollective, SkippedScope
 
@@ -59,7 +59,7 @@ def raw_of(
         row(collective, nbytes, ranks, scope, by, seconds(nbytes))
         for scope, ranks in scopes.items()
         for by in ("gloo", "mpi")
-        for collective in COLLECTIVES
+        for collective in measured_in(scope, case.groups)  # type: ignore[arg-type]
         for nbytes in case["SIZES"]
         if elements(collective, nbytes, ranks)
     ]

@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hpcai.comm.buffers import UNWRITTEN, CollectivePatterns, divide, pool_elements
+from hpcai.comm.buffers import IN_PLACE, UNWRITTEN, CollectivePatterns, divide, pool_elements
 from hpcai.comm.test_pattern import BLOCK, EXACT, VARIANTS, Pattern, total_weight, values, weight
 from hpcai.formulas.collectives import COLLECTIVES, elements
 
@@ -98,7 +98,7 @@ def test_the_pool_has_room_for_two_calls_of_the_largest_size(collective: str, nb
     pool.zero_()
     slots.receive.fill_(1.0)
     slots.send.fill_(2.0)
-    in_place = collective in ("all_reduce", "broadcast")
+    in_place = collective in (*IN_PLACE, "broadcast")
     assert bool((slots.receive == (2.0 if in_place else 1.0)).all()) and bool((slots.send == 2.0).all())
 
 

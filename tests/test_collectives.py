@@ -63,12 +63,13 @@ def benches(ranks: int, largest: int = max(COUNTS)) -> "list[CollectiveTimer]":
 
     from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
     from hpcai.comm.collectives import Mpi, Torch
+    from hpcai.comm.group_links import GroupLinks
     from hpcai.comm.scopes import Scope
 
     world = MPI.COMM_WORLD
-    scope = Scope("world", ranks, world, world)
+    scope, links = Scope("world", ranks, world, world), GroupLinks(world, CPU)
     room = CollectiveMemory(scope, 4 * largest * ranks, CPU)
-    backends: list[Backend] = [Torch("gloo", CPU), Mpi(world)]
+    backends: list[Backend] = [Torch("gloo", CPU, links), Mpi(world, links)]
     return [CollectiveTimer(backend, scope, room) for backend in backends]
 
 
@@ -175,7 +176,7 @@ def _check_many_blocks(bench: "CollectiveTimer") -> None:
 def _check_lacking(bench: "CollectiveTimer") -> None:
     from hpcai.comm.collectives import Torch
 
-    assert [bench.lacks(collective) for collective in COLLECTIVES] == [""] * 4
+    assert [bench.lacks(collective) for collective in COLLECTIVES] == [""] * len(COLLECTIVES)
     words = "Backend gloo does not support all_gather\nand more"
     with patch.object(Torch, "all_gather", _failing(RuntimeError(words))):
         assert bench.lacks("all_gather") == "Backend gloo does not support all_gather"

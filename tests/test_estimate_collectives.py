@@ -29,17 +29,17 @@ def test_the_plan_uses_the_numbers_of_the_measurement() -> None:
 
 def test_memory_grows_with_the_largest_size_only() -> None:
     small, large = comm_memory(case_of(1, 2, 1024), HOST), comm_memory(case_of(1, 2, 1024, 2**28), HOST)
-    assert comm_memory(case_of(4, 8, 2**28, 2**20, 2**20), HOST) == large
-    assert large["buffers"] == 3 * 2**28 and 2**28 < large["backend"] < 4 * 2**28
+    assert comm_memory(case_of(4, 8, 2**28, 2**20, 2**20), HOST) == pytest.approx(large)
+    assert large["buffers"] == 3 * 2**28 and 2**28 < large["backend"] < 7 * 2**28
     assert sum(small.values()) < 50 * MIB
     assert list(comm_memory(case_of(1, 1, 2**28), HOST)) == ["other"]
-    assert comm_memory(case_of(1, 2, 2**28), GPU)["backend"] == 256 * MIB
+    assert comm_memory(case_of(1, 2, 2**28), GPU)["backend"] == pytest.approx(256 * MIB + 2.5 * 2**28)
 
 
 def test_seconds_count_the_scopes_that_differ() -> None:
-    world = comm_seconds(case_of(1, 4, 1024, 2**20))["collectives"]
-    assert comm_seconds(case_of(4, 1, 1024, 2**20))["collectives"] == world
-    assert comm_seconds(case_of(2, 2, 1024, 2**20))["collectives"] == pytest.approx(3 * world)
+    world = comm_seconds(case_of(4, 1, 1024, 2**20))["collectives"]  # four collectives
+    assert comm_seconds(case_of(1, 4, 1024, 2**20))["collectives"] == pytest.approx(6 / 4 * world)  # two in phases
+    assert comm_seconds(case_of(2, 2, 1024, 2**20))["collectives"] == pytest.approx((4 + 6 + 4) / 4 * world)
     assert comm_seconds(case_of(1, 1, 1024))["collectives"] == 0
     assert world > 2 * 4 * 2 * TIMED
 

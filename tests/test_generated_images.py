@@ -167,6 +167,7 @@ def test_classes_of_real_data_cannot_be_set(classes):
 
 def test_generated_data_are_unofficial():
     facts = {"original": True, "samples": 1281167, "epochs": 90, "target": 0.763, "penalty": 5, "bits": 32}
+    facts |= {"classes": 10, "resolution": (32, 32), "network": "resnet50", "variant": "v1.5"}
     found = official({**facts, "dataset": opened().name, "passed": True, "completed": True}, IMAGES)
     assert (found.status, found.reasons) == (UNOFFICIAL, ("dataset generated-10x32, official imagenet",))
 

@@ -37,6 +37,8 @@ def test_reductions_and_roots_are_those_of_nccl_tests() -> None:
         ("reduce_scatter", "float", "sum", -1),
         ("all_gather", "float", "none", -1),
         ("broadcast", "float", "none", 0),
+        ("hierarchical", "float", "sum", -1),
+        ("torus", "float", "sum", -1),
     }
 
 

@@ -9,12 +9,13 @@ from dataclasses import dataclass
 import torch
 
 from hpcai.comm.test_pattern import VARIANTS, Pattern, total_weight, values, weight
-from hpcai.formulas.collectives import ELEMENT, CollectiveName, parts
+from hpcai.formulas.collectives import ALGORITHMS, ELEMENT, CollectiveName, parts
 
 POOL = 3  # times the largest collective: room for two calls out of place between two ranks
 ALIGNED = 16  # elements
 UNWRITTEN = -1.0
-SUMS = ("all_reduce", "reduce_scatter")
+IN_PLACE = ("all_reduce", *ALGORITHMS)  # sums on the same memory
+SUMS = (*IN_PLACE, "reduce_scatter")
 
 
 def pool_elements(largest: int) -> int:
@@ -65,7 +66,7 @@ class CollectivePatterns:
         """Fill the buffers of the first `calls` calls; call i has variant i + `first`, so that neighbours differ."""
         for variant in range(VARIANTS):
             chosen = slice((variant - first) % VARIANTS, calls, VARIANTS)
-            if collective != "all_reduce":
+            if collective not in IN_PLACE:
                 buffers.receive[chosen].fill_(UNWRITTEN)
             self._send(buffers.send[chosen], collective, variant)
 

@@ -8,8 +8,10 @@ import torch
 from mpi4py import MPI
 from torch import distributed
 
+from hpcai.comm.group_links import GroupLinks
 from hpcai.comm.links import ALL_GATHER, REDUCE_SCATTER, start_all_reduce
 from hpcai.formulas.collectives import BackendName, TrainingBackend
+from hpcai.gradients.reductions import REDUCTIONS
 
 Call = Callable[[], Any]
 
@@ -18,7 +20,8 @@ class Backend(Protocol):
     """Prepares calls of fp32 collectives on one-dimensional tensors on `device`.
 
     all_reduce and broadcast work in place, on `receive`; reduce_scatter and all_gather do not. The root is rank 0. A
-    call is collective over a communicator; on a GPU it may return before the collective has finished.
+    call is collective over a communicator; on a GPU it may return before the collective has finished. hierarchical and
+    torus are all-reduces in phases, of backends that have the links for them.
     """
 
     by: BackendName
@@ -36,14 +39,45 @@ class Backend(Protocol):
     def broadcast(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
         """The data of rank 0, on every rank."""
 
+    def hierarchical(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """The sum over all ranks, on every rank."""
 
-class Torch:
+    def torus(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """The sum over all ranks, on every rank."""
+
+
+class InPhases:
+    """All-reduces in phases, over the links of a communicator's ranks by one backend."""
+
+    by: BackendName
+
+    def __init__(self, links: GroupLinks | None) -> None:
+        """`links`: None where they are not measured."""
+        self._group_links = links
+
+    def hierarchical(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return self._sum("hierarchical", receive)
+
+    def torus(self, send: torch.Tensor, receive: torch.Tensor) -> Call:
+        """In place."""
+        return self._sum("torus", receive)
+
+    def _sum(self, name: str, vector: torch.Tensor) -> Call:
+        assert self._group_links is not None, "no links for all-reduces in phases"
+        reduction = REDUCTIONS[name]()
+        links = self._group_links.by(self.by, reduction.links)
+        return partial(reduction.sum, vector, links, lambda part, link, _: link.all_reduce(part))
+
+
+class Torch(InPhases):
     """The ranks of torch's default group; gloo works in host memory even if the ranks compute on GPUs.
 
     The all-reduce is the one that sums gradients where ALLREDUCE is flat.
     """
 
-    def __init__(self, by: TrainingBackend, device: torch.device) -> None:
+    def __init__(self, by: TrainingBackend, device: torch.device, links: GroupLinks | None = None) -> None:
+        super().__init__(links)
         self.by: BackendName = by
         self.device = device if by == "nccl" else torch.device("cpu")
 
@@ -64,13 +98,14 @@ class Torch:
         return partial(distributed.broadcast, receive, 0)
 
 
-class Mpi:
+class Mpi(InPhases):
     """The ranks of an MPI communicator, in host memory."""
 
     by: BackendName = "mpi"
     device = torch.device("cpu")
 
-    def __init__(self, comm: MPI.Comm) -> None:
+    def __init__(self, comm: MPI.Comm, links: GroupLinks | None = None) -> None:
+        super().__init__(links)
         self._comm = comm
 
     def all_reduce(self, send: torch.Tensor, receive: torch.Tensor) -> Call:

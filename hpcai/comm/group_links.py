@@ -39,7 +39,7 @@ class GroupLinks:
     def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
         self.layout = Layout(node_numbers(comm), comm.rank)
         self.backends = _backends()
-        self.on_host = "gloo" in self.backends
+        self.on_host = device.type == "cpu" or "gloo" in self.backends
         self.device = torch.device("cpu") if self.on_host else device
         self.workspace = Workspace(self.device)
         self.packing: IntervalTimer = interval_timer(self.device)

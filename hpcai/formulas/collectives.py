@@ -4,7 +4,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, get_args
 
-CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "broadcast"]
+AlgorithmName = Literal["hierarchical", "torus"]  # of an all-reduce in phases, as ALLREDUCE names it
+CollectiveName = Literal["all_reduce", "reduce_scatter", "all_gather", "broadcast", AlgorithmName]
 ScopeName = Literal["world", "group", "across", "node", "between"]
 TrainingBackend = Literal["gloo", "nccl"]
 BackendName = Literal["gloo", "nccl", "mpi"]
@@ -37,6 +38,17 @@ COLLECTIVES: dict[CollectiveName, Kind] = {
     "all_gather": Kind("none", -1, True, lambda ranks: (ranks - 1) / ranks),
     "broadcast": Kind("none", 0, False, lambda ranks: 1.0),
 }
+ALGORITHMS: tuple[AlgorithmName, ...] = get_args(AlgorithmName)
+COLLECTIVES |= dict.fromkeys(ALGORITHMS, COLLECTIVES["all_reduce"])
+
+
+def measured_in(scope: ScopeName, groups: int) -> tuple[CollectiveName, ...]:
+    """The collectives that are measured in a scope: all-reduces in phases only over the ranks of a group.
+
+    One group is all ranks, and they are the scope `world`.
+    """
+    of_group = scope == ("world" if groups == 1 else "group")
+    return tuple(name for name in COLLECTIVES if of_group or name not in ALGORITHMS)
 
 
 def same_as(scope: ScopeName) -> str:

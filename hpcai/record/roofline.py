@@ -89,7 +89,7 @@ class AllReduceSource(Record, kw_only=True):
 
     test: Annotated[Positive, about("number of the test that measured it")]
     scope: Annotated[GroupScope, about("ranks of a communicator: a group, or all")]
-    by: Annotated[Literal["gloo", "nccl"], about("backend")]
+    by: Annotated[Literal["gloo", "nccl", "mpi"], about("backend")]
     nbytes: Annotated[Positive, about("measured size nearest to the gradient bytes", unit="B")]
     bandwidth: Annotated[float, about("bus bandwidth", unit="B/s")]
 

@@ -5,10 +5,8 @@ Also the bandwidth that its gradients used (HPC AI500 V2; docs/METRICS.md, The r
 
 from collections.abc import Sequence
 from math import log
-from typing import cast
 
 from hpcai.formulas import roofline
-from hpcai.formulas.collectives import TrainingBackend
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
@@ -34,6 +32,7 @@ from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 from hpcai.workloads.kernels.scores import SUMMED, ceilings, fastest, passed, providers_of
 
+COLLECTIVE_OF = {"flat": "all_reduce"}  # names of an algorithm in tables of collectives, where another
 PRODUCTS = ("gemm", "convolution")
 
 
@@ -42,7 +41,7 @@ def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) ->
     graph = graph_of(case, raw.dataset)
     step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
-    reduced = _all_reduce(case, raw.backend, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
+    reduced = _all_reduce(case, raw, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
     return placed(rate / (case.groups * case.degree), step, sent_in_a_step(case, raw), source, measured, reduced)
 
 
@@ -99,24 +98,24 @@ def faster(rows: Sequence[KernelRow], ceiling: str, dtype: str = "fp32") -> dict
     return {provider: providers.count(provider) for provider in providers_of(own)}
 
 
-def _all_reduce(case: Case, backend: str, gradients: int, before: Before) -> AllReduceSource | None:
-    """The bus bandwidth of the all-reduce that trains: by its backend, over its ranks, nearest to its size.
+def _all_reduce(case: Case, raw: TrainingRaw, gradients: int, before: Before) -> AllReduceSource | None:
+    """The bus bandwidth of the all-reduce that trains: its algorithm and backend, its ranks, nearest to its size.
 
     Of the group's own scope in the last table with the same grid; else of a world of as many ranks, which one group
     makes: of that table, else of the last one that has it.
     """
+    used, collective = (raw.all_reduce.by, raw.all_reduce.algorithm) if raw.all_reduce else (raw.backend, "flat")
     grids = {table.index: [table.settings.get(key) for key in GRID] for table in before.tables}
     tables = sorted({row.test for row in before.collectives}, reverse=True)
     own = [test for test in tables if grids[test] == [case[key] for key in GRID]][:1]
     searched: list[tuple[GroupScope, int]] = [("group", test) for test in own]
     searched += [("world", test) for test in (*own, *tables)]
     for scope, test in searched:
-        wanted = (test, scope, backend, case.degree, "all_reduce", "PASSED")
+        wanted = (test, scope, used, case.degree, COLLECTIVE_OF.get(collective, collective), "PASSED")
         sound = [row for row in before.collectives if _of(row) == wanted]
         if sound:
             row = min(sound, key=lambda row: (abs(log(row.nbytes / gradients)), row.nbytes))
-            by = cast(TrainingBackend, row.by)
-            return AllReduceSource(test=test, scope=scope, by=by, nbytes=row.nbytes, bandwidth=row.busbw)
+            return AllReduceSource(test=test, scope=scope, by=row.by, nbytes=row.nbytes, bandwidth=row.busbw)
     return None
 
 

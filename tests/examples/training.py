@@ -15,10 +15,11 @@ from hpcai.record.dataset import Dataset
 from hpcai.record.loading import load
 from hpcai.record.preflight import Backward, Forward, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
 from hpcai.record.result import Result
-from hpcai.record.training import TrainingRow
+from hpcai.record.training import TrainingRaw, TrainingRow
 from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import Alteration, changed, together
 from hpcai.results.claim import Subject, violated
+from hpcai.results.gradient_cost import needed_bytes
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import graph_of, per_sample
 from hpcai.workloads.registry import part
@@ -102,6 +103,10 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
         "raw.ensemble.bag_evaluated": left_out(case, samples),
         "memory.data.samples": samples,
     }
+    raw: TrainingRaw = subject.entry.raw
+    if raw.all_reduce is not None:
+        elements = sum(graph_of(case, dataset).parameters.values())
+        fits["raw.sent.bytes"] = needed_bytes(raw.all_reduce, elements, 4)
     return rebuilt(subject, *(changed(path, value) for path, value in fits.items()), *alterations, **settings)
 
 

@@ -6,13 +6,14 @@ from typing import NamedTuple
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.formulas.collectives import (
-    COLLECTIVES,
+    ALGORITHMS,
     ONE_RANK,
     SCOPES,
     BackendName,
     CollectiveName,
     ScopeName,
     elements,
+    measured_in,
     same_as,
     size,
 )
@@ -114,7 +115,7 @@ def _requested(case: Case, raw: CommRaw) -> dict[RequestedCollective, int]:
         RequestedCollective(scope, by, collective, nbytes): ranks[scope]
         for scope in ranks
         for by in dict.fromkeys(row.by for row in raw.rows)
-        for collective in COLLECTIVES
+        for collective in measured_in(scope, case.groups)
         if (scope, by, collective) not in unsupported
         for nbytes in case["SIZES"]
     }
@@ -175,7 +176,7 @@ BACKEND_CLAIMS = (
     Claim("backends: nccl with GPUs only", _nccl, changed("raw.rows.*.by", "nccl")),
     Claim(
         "backends: MPI has every collective",
-        lambda subject: all(each.by != "mpi" for each in _raw(subject).unsupported),
+        lambda subject: all(each.by != "mpi" or each.collective in ALGORITHMS for each in _raw(subject).unsupported),
         appended("raw.unsupported", _LACKING),
     ),
     Claim(

@@ -16,6 +16,7 @@ EXPLANATION = (
     "size and count as nccl-tests define them; time of one call of the slowest rank; all communicators work at once.",
     "algbw = size / time; busbw = algbw x 2(n-1)/n of all_reduce, (n-1)/n of reduce_scatter and all_gather, 1 of",
     "broadcast, n ranks of a communicator. #wrong: wrong elements of all ranks, before the timed calls and after.",
+    "hierarchical and torus: all_reduce in the phases of these choices of ALLREDUCE, over the ranks of a group.",
 )
 TOO_SMALL = "less than one element for each rank"
 FITTED = f"{'collective':<14}  {'scope':<7}  {'by':<4}  {'alpha (us)':>12}  {'1/beta (GB/s)':>14}  {'error (%)':>10}"

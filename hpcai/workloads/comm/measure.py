@@ -1,19 +1,22 @@
 """Measures collectives over all ranks, within and across groups, within and between nodes."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import torch
+from mpi4py import MPI
 from msgspec import convert, to_builtins
 
 from hpcai.comm.collective_timing import CollectiveMemory, CollectiveTimer
 from hpcai.comm.collectives import Backend, Mpi, Torch
 from hpcai.comm.grid import Group, split
+from hpcai.comm.group_links import GroupLinks
 from hpcai.comm.rendezvous import backend, torch_world
 from hpcai.comm.scopes import Scope, scopes
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, broadcast
-from hpcai.formulas.collectives import COLLECTIVES, CollectiveName, TrainingBackend, elements, size
+from hpcai.formulas.collectives import ALGORITHMS, CollectiveName, TrainingBackend, elements, measured_in, size
+from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.results.measured import Stopped
@@ -28,6 +31,7 @@ from hpcai.workloads.comm.record import (
 Progress = Callable[[str, float], None]  # called with the next measurement and the share done
 
 LARGE = 2**20  # bytes
+UNEQUAL = "nodes with different numbers of ranks"
 
 
 def run(
@@ -57,7 +61,8 @@ def _measure(
         left_out = tuple(SkippedScope(scope=scope, why=why) for scope, why in skipped.items())
         raw = CommRaw(rows=(), skipped=left_out, unsupported=(), too_small=())
         for number, scope in enumerate(found):
-            part = _Scope(case["SIZES"], scope, name, device, partial(_of_all, progress, number, len(found)))
+            wanted = measured_in(scope.name, case.groups)
+            part = _Scope(case["SIZES"], wanted, scope, name, device, partial(_of_all, progress, number, len(found)))
             if scope.joined:
                 part.measure(host, shutdown)
             stopped = shutdown.agreed(group.active)
@@ -85,12 +90,20 @@ class _Scope:
     """The rows of one scope, backend by backend, all sizes of a collective together."""
 
     def __init__(
-        self, sizes: tuple[int, ...], scope: Scope, name: TrainingBackend, device: torch.device, progress: Progress
+        self,
+        sizes: tuple[int, ...],
+        collectives: Sequence[CollectiveName],
+        scope: Scope,
+        name: TrainingBackend,
+        device: torch.device,
+        progress: Progress,
     ) -> None:
         self._rows: list[MeasuredCollective] = []
         self._unsupported: list[UnsupportedCollective] = []
         self._too_small: list[TooSmallCollective] = []
         self._sizes, self._scope, self._name, self._device, self._progress = sizes, scope, name, device, progress
+        self._collectives = collectives
+        self._links: dict[int, GroupLinks] = {}
 
     def raw(self) -> CommRaw:
         """What was measured so far."""
@@ -104,25 +117,44 @@ class _Scope:
             for _ in self._steps():
                 if shutdown.agreed(self._scope.members):
                     break
+            for links in self._links.values():
+                links.free()
 
     def _steps(self) -> Iterator[None]:
         """Stops before every row."""
-        backends: tuple[Backend, ...] = (Torch(self._name, self._device), Mpi(self._scope.own))
+        links, on_host = self._made_links()
+        backends: tuple[Backend, ...] = (Torch(self._name, self._device, links), Mpi(self._scope.own, on_host))
         buffers = {at: CollectiveMemory(self._scope, max(self._sizes), at) for at in {by.device: by for by in backends}}
         for number, by in enumerate(backends):
             timer = CollectiveTimer(by, self._scope, buffers[by.device])
-            for place, collective in enumerate(COLLECTIVES):
+            for place, collective in enumerate(self._collectives):
                 yield
-                if why := timer.lacks(collective):
+                if why := self._refused(collective, links) or timer.lacks(collective):
                     self._unsupported.append(
                         UnsupportedCollective(scope=self._scope.name, by=by.by, collective=collective, why=why)
                     )
                     continue
-                done = (number + place / len(COLLECTIVES)) / len(backends)
+                done = (number + place / len(self._collectives)) / len(backends)
                 for nbytes in self._sizes:
                     yield
                     self._progress(f"{collective} over {self._scope.name} by {by.by}, {nbytes} bytes", done)
                     self._row(timer, by, collective, nbytes)
+
+    def _made_links(self) -> tuple[GroupLinks | None, GroupLinks | None]:
+        """For all-reduces in phases, if any: in the memory of the backend that trains, and on the host."""
+        if not {*ALGORITHMS} & {*self._collectives}:
+            return None, None
+        links = GroupLinks(self._scope.own, self._device)
+        on_host = links if links.on_host else GroupLinks(self._scope.own, torch.device("cpu"))
+        self._links = {id(made): made for made in (links, on_host)}
+        return links, on_host
+
+    def _refused(self, collective: CollectiveName, links: GroupLinks | None) -> str:
+        """Why the nodes of the scope allow no such all-reduce, the same on every rank; empty if they do."""
+        if links is None or collective not in ALGORITHMS:
+            return ""
+        refused = int(bool(REDUCTIONS[collective]().refusal(links.layout)))
+        return UNEQUAL if self._scope.members.allreduce(refused, MPI.MAX) else ""
 
     def _row(self, timer: CollectiveTimer, by: Backend, collective: CollectiveName, nbytes: int) -> None:
         scope, ranks = self._scope.name, self._scope.ranks

@@ -4,7 +4,8 @@ from hpcai.comm.buffers import POOL
 from hpcai.comm.test_pattern import MOST_ELEMENTS
 from hpcai.estimate import Rank
 from hpcai.estimate.memory import NCCL
-from hpcai.formulas.collectives import COLLECTIVES
+from hpcai.formulas.collectives import ELEMENT, ScopeName, measured_in
+from hpcai.gradients.reductions.torus import Torus
 from hpcai.inputfile import Case
 from hpcai.plan.requirements import Requirements, shared
 
@@ -28,14 +29,15 @@ def comm_memory(case: Case, rank: Rank) -> dict[str, int]:
     if alone:
         return {"other": NETWORKED}
     copies = NCCL if rank.accelerated else round(COPIES * largest)
+    copies += Torus().buffer_bytes(largest // ELEMENT, case.groups * case.degree) * (case.degree > 1)
     return {"buffers": POOL * largest, "backend": copies, "checks": PATTERNS + COMPARED, "other": NETWORKED}
 
 
 def comm_seconds(case: Case) -> dict[str, float]:
     """Approximate seconds of a case on one node with a processor for each rank."""
     grid = (case.groups, case.degree)
-    scopes = 3 if min(grid) > 1 else int(max(grid) > 1)
-    rows = scopes * BACKENDS * len(COLLECTIVES)
+    scopes: list[ScopeName] = ["world", "group", "across"] if min(grid) > 1 else ["world"] * (max(grid) > 1)
+    rows = BACKENDS * sum(len(measured_in(scope, case.groups)) for scope in scopes)
     each = sum(TIMED + AROUND + SECONDS_PER_BYTE * size for size in case["SIZES"])
     return {"collectives": rows * each}
 

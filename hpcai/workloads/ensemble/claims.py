@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from math import comb, prod
 
+from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.image_data_claims import IMAGE_DATA, PACKED, image_data
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
@@ -136,6 +137,7 @@ CLAIMS: Claims = (
     (
         *WORK,
         *RANKS,
+        *ALL_REDUCE,
         *BAGS,
         *CURVE,
         *MODELS,

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from itertools import pairwise
 
+from hpcai.claims.all_reduce_claims import PATHS
 from hpcai.claims.preflight_claims import STAGE, kernels_claims, precision_claims
 from hpcai.data.order import Shard
 from hpcai.formulas.precision import PRECISIONS
@@ -140,6 +141,7 @@ SEARCH = (
         lambda subject: (subject.entry.raw.backend == "none") == (subject.case.degree == 1),
         changed("raw.backend", "gloo"),
     ),
+    *PATHS,
     Claim("work.skipped_samples: with a loss scale only", _skipped, changed("raw.work.skipped_samples", 7)),
     *precision_claims(RAW),
     *kernels_claims(RAW, classifies=True),

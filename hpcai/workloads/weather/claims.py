@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from math import isclose
 
+from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
@@ -160,6 +161,7 @@ CLAIMS: Claims = (
     (
         *WORK,
         *RANKS,
+        *ALL_REDUCE,
         *BAGS,
         *CURVE,
         *TOGETHER,

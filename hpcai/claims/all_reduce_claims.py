@@ -1,0 +1,92 @@
+"""Claims about the summation of gradients: the path that input and backend allow, and the bytes that it must send."""
+
+from math import prod
+
+from hpcai.claims.training_claims import ONE_MODEL, of_raw
+from hpcai.gradients.reductions import REDUCTIONS, algorithms
+from hpcai.gradients.wires import WIRES
+from hpcai.inputfile import Case
+from hpcai.record.all_reduce import AllReduce
+from hpcai.record.training import TrainingRaw
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.gradient_cost import gradients, needed_bytes
+
+PADDING = 40  # bytes for each bucket, rank and link: parts of equal sizes, aligned packets with a scale each
+PATH = {"algorithm": "flat", "by": "gloo", "links": {"group": 2}, "seconds": {}, "ranks_per_node": None}
+
+
+def _path_allowed(subject: Subject) -> bool:
+    found: AllReduce | None = subject.entry.raw.all_reduce
+    if found is None:
+        return True
+    reduction = REDUCTIONS[found.algorithm]
+    return (
+        found.algorithm in algorithms(subject.case.allreduce)
+        and [*found.links] == [*reduction.links]
+        and prod(found.links.values()) == subject.case.degree
+    )
+
+
+def _backend_allowed(subject: Subject) -> bool:
+    found: AllReduce | None = subject.entry.raw.all_reduce
+    used = subject.entry.raw.backend
+    return found is None or found.by == used or (found.by == "mpi" and used == "gloo")
+
+
+def _fastest(subject: Subject) -> bool:
+    found: AllReduce | None = subject.entry.raw.all_reduce
+    if found is None or not found.seconds:
+        return True
+    used = f"{found.algorithm} by {found.by}"
+    return len(found.seconds) > 1 and found.seconds.get(used) == min(found.seconds.values())
+
+
+def _needed(case: Case, raw: TrainingRaw) -> bool:
+    """Whether the bytes sent by each link are those that it needs, and at most some padding more."""
+    if raw.all_reduce is None or raw.sent is None:
+        return raw.sent is None
+    needed = needed_bytes(raw.all_reduce, gradients(case, raw), WIRES[case.wire].nbytes)
+    padding = PADDING * raw.execution.buckets * case.degree
+    pairs = [(raw.sent.bytes.get(name, -1.0), nbytes) for name, nbytes in needed.items()]
+    return [*raw.sent.bytes] == [*needed] and all(
+        nbytes * (1 - 1e-9) <= sent <= nbytes * (1 + 1e-9) + padding for sent, nbytes in pairs
+    )
+
+
+def _packs(case: Case, raw: TrainingRaw) -> bool:
+    return raw.sent is None or raw.sent.packing == 0 or not WIRES[case.wire].plain
+
+
+PATHS = (
+    Claim(
+        "all_reduce if, and only if, DEGREE > 1",
+        lambda subject: (subject.entry.raw.all_reduce is None) == (subject.case.degree == 1),
+        changed("raw.all_reduce", PATH),
+    ),
+)
+USED = (
+    Claim(
+        "all_reduce: what ALLREDUCE allows, over DEGREE ranks",
+        _path_allowed,
+        changed("raw.all_reduce.algorithm", "torus"),
+        ONE_MODEL,
+    ),
+    Claim(
+        "all_reduce: by the training's backend, or by MPI in host memory",
+        _backend_allowed,
+        changed("raw.all_reduce.by", "nccl"),
+        ONE_MODEL,
+    ),
+    Claim(
+        "all_reduce: the fastest of the paths that were compared",
+        _fastest,
+        changed("raw.all_reduce.seconds", {"flat by gloo": 2.0, "flat by mpi": 1.0}),
+        ONE_MODEL,
+    ),
+    Claim(
+        "sent.bytes: what the links need, and padding", of_raw(_needed), changed("raw.sent.bytes.group", 1e9), ONE_MODEL
+    ),
+    Claim("sent.packing: none in fp32", of_raw(_packs), changed("raw.sent.packing", 0.5), ONE_MODEL),
+)
+ALL_REDUCE = (*PATHS, *USED)
