@@ -12,6 +12,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
@@ -71,17 +72,23 @@ def mpirun() -> str | None:
 
 
 class Hosts:
-    """Hosts node1, node2, …, while the context lasts. `rate` shapes both directions of each link; None: no shaping."""
+    """Hosts node1, node2, …, while the context lasts.
 
-    def __init__(self, count: int = 2, rate: str | None = GIGABIT) -> None:
+    rate: of both directions of each link, as `tc` writes it; None: no shaping. others: interfaces that each host has
+    before its link and that lead nowhere, bridges without ports, by name; in the address, `{}` stands for the number of
+    the host. table: the file /etc/hosts of the hosts, but not of the head.
+    """
+
+    def __init__(self, count: int = 2, rate: str | None = GIGABIT, others: Mapping[str, str] | None = None) -> None:
         self.names = [f"node{number}" for number in range(1, count + 1)]
         self.address = {name: f"{NETWORK}.{number}" for number, name in enumerate([*self.names, HEAD], 1)}
-        self._rate = rate
+        self._rate, self._others = rate, others or {}
         self._anchors: dict[str, subprocess.Popen[str]] = {}
         self._number: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="hosts-"))
+        self.table = self._folder / "hosts"
         try:
             self._make()
         except BaseException:
@@ -105,11 +112,15 @@ class Hosts:
         return ["nsenter", "-t", str(self._number[host]), *entered, f"--wdns={cwd or Path.cwd()}", *arguments]
 
     def run(
-        self, arguments: Sequence[str], ranks_per_host: int = 1, env: Mapping[str, str] | None = None,
+        self,
+        arguments: Sequence[str],
+        ranks_per_host: int = 1,
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
         timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
         """Run `arguments` on all hosts as one MPI job."""
-        command = self.command(arguments, ranks_per_host)
+        command = self.command(arguments, ranks_per_host, cwd)
         return subprocess.run(
             command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False
         )
@@ -130,23 +141,28 @@ class Hosts:
 
     def _make(self) -> None:
         table = "".join(f"{address} {name}\n" for name, address in self.address.items())
-        (self._folder / "hosts").write_text(f"127.0.0.1 localhost\n{table}")
+        for file in (self.table, self._folder / "hosts-of-head"):
+            file.write_text(f"127.0.0.1 localhost\n{table}")
         remote = self._folder / "remote"
         remote.write_text(REMOTE.format(folder=self._folder))
         remote.chmod(0o755)
         for name in (HEAD, *self.names):
             self._boot(name)
         self.configure(HEAD, f"ip link add {BRIDGE} type bridge")
-        self._up(HEAD, BRIDGE)
-        for name in self.names:
+        self._up(HEAD, BRIDGE, f"{self.address[HEAD]}/24")
+        for number, name in enumerate(self.names, 1):
+            for interface, address in self._others.items():
+                self.configure(name, f"ip link add {interface} type bridge")
+                self._up(name, interface, address.format(number))
             self._join(name)
+        for name in self.names:
+            self._wait_for_link(name)
 
     def _boot(self, name: str) -> None:
         own = [*OWN, "--fork", *([] if name == HEAD else ["--pid"])]
         command = ["setpriv", "--pdeathsig", "KILL", "unshare", *own, "--kill-child", "sh", "-e", "-c", BOOT]
-        anchor = subprocess.Popen(
-            [*command, "boot", name, str(self._folder / "hosts")], stdout=subprocess.PIPE, text=True
-        )
+        table = self._folder / "hosts-of-head" if name == HEAD else self.table
+        anchor = subprocess.Popen([*command, "boot", name, str(table)], stdout=subprocess.PIPE, text=True)
         self._anchors[name] = anchor
         assert anchor.stdout is not None
         self._number[name] = int(anchor.stdout.readline())
@@ -156,13 +172,23 @@ class Hosts:
         port = f"to-{name}"
         self.configure(HEAD, f"ip link add {port} type veth peer name {LINK} netns {self._number[name]}")
         self.configure(HEAD, f"ip link set {port} master {BRIDGE} up")
-        self._up(name, LINK)
+        self._up(name, LINK, f"{self.address[name]}/24")
         if self._rate:
-            for host, interface in ((HEAD, port), (name, LINK)):
-                self.configure(host, f"tc qdisc add dev {interface} root tbf rate {self._rate} burst 256kb latency 50ms")
+            shape = f"root tbf rate {self._rate} burst 256kb latency 50ms"
+            self.configure(HEAD, f"tc qdisc add dev {port} {shape}")
+            self.configure(name, f"tc qdisc add dev {LINK} {shape}")
 
-    def _up(self, name: str, interface: str) -> None:
-        self.configure(name, f"ip address add {self.address[name]}/24 dev {interface}")
+    def _wait_for_link(self, name: str) -> None:
+        """The kernel reports a link that was set up only some time later, a second at most."""
+        state = Path(f"/proc/{self._number[name]}/root/sys/class/net/{LINK}/operstate")
+        deadline = time.monotonic() + 10
+        while state.read_text().strip() != "up":
+            if time.monotonic() > deadline:
+                raise RuntimeError(f"{LINK} of {name} is still not up")
+            time.sleep(0.01)
+
+    def _up(self, name: str, interface: str, address: str) -> None:
+        self.configure(name, f"ip address add {address} dev {interface}")
         self.configure(name, f"ip link set {interface} up")
 
     def _remove(self) -> None:
