@@ -65,6 +65,13 @@ def obstacle() -> str:
     return ""
 
 
+def sent(interface: str, process: int | str = "self") -> int:
+    """Bytes that an interface has sent so far, in the network namespace of a process."""
+    lines = Path(f"/proc/{process}/net/dev").read_text().splitlines()
+    (counters,) = (line.split(":")[1].split() for line in lines if line.strip().startswith(f"{interface}:"))
+    return int(counters[8])
+
+
 def mpirun() -> str | None:
     """The mpirun of this Python's environment, else the one on the PATH."""
     beside = Path(sys.executable).with_name("mpirun")
@@ -130,10 +137,8 @@ class Hosts:
         subprocess.run(["nsenter", "-t", str(self._number[host]), "--net", *command.split()], check=True)
 
     def sent(self, host: str) -> int:
-        """Bytes that a host has sent over its link so far, by the counter of the interface."""
-        lines = Path(f"/proc/{self._number[host]}/net/dev").read_text().splitlines()
-        (counters,) = (line.split(":")[1].split() for line in lines if line.strip().startswith(f"{LINK}:"))
-        return int(counters[8])
+        """Bytes that a host has sent over its link so far."""
+        return sent(LINK, self._number[host])
 
     def lose(self, host: str) -> None:
         """End a host at once, with all its processes."""

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from launch import BENCH, ROOT, wait_until
 
-from benchmarks.hosts import HEAD, LINK, Hosts, obstacle
+from benchmarks.hosts import HEAD, Hosts, obstacle
 from hpcai.comm import reachability
 
 OBSTACLE = obstacle()
