@@ -1,8 +1,8 @@
 """The ranks of link.py: steps of data-parallel training with each WIRE and ALLREDUCE in turn, in the same processes.
 
 The last line of rank 0 on stdout is a JSON object: by `WIRE ALLREDUCE`, for each round the seconds of a step and the
-bytes that the busiest host sent over its link in a step; and the combinations that were refused, with the reason. `none`
-is the same training without exchange.
+bytes that the busiest host sent over its link in a step; and the combinations that were refused, with the reason.
+`none` is the same training without exchange.
 """
 
 import argparse
