@@ -147,3 +147,27 @@ def test_ranks_as_nodes_take_the_first_interface_that_all_reach() -> None:
     assert reachability._first_reached(world, "here", found) == ("first", "")
     name, refusal = reachability._first_reached(world, f"host{world.rank}", {} if world.rank == 1 else found)
     assert not name and refusal.startswith("host host1 has no network interface")
+
+
+@pytest.mark.slow
+@needs_hosts
+def test_bytes_over_the_link_are_those_of_the_gradients() -> None:
+    sizes = ["--network", "resnet8", "--rounds", "2", "--steps", "2", "--ranks", "1", "--wire", "fp32"]
+    finished = link(*sizes, "--allreduce", "flat")
+    assert finished.returncode == 0, finished.stderr
+    rows = {line.split()[0]: line.split() for line in finished.stdout.splitlines() if line.split()}
+    assert float(rows["fp32"][-1]) == pytest.approx(GRADIENTS / 1e6, rel=0.1)  # headers are a larger part of so few
+    assert float(rows["none"][-1]) < 0.01
+
+
+def test_without_tools_the_link_is_not_measured() -> None:
+    finished = link(env={"PATH": ""})
+    assert finished.returncode == 0
+    (line,) = finished.stdout.splitlines()
+    assert line.startswith("benchmarks/link.py: not run: ")
+
+
+def link(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A run of benchmarks/link.py."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "link.py"), *arguments]
+    return subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False)
