@@ -26,24 +26,33 @@ def interfaces() -> dict[str, str]:
     return {name: address for name, address in found if address is not None}
 
 
-def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> str:
-    """Name of a group's interface: loopback inside a node, else the one of the host name's address, else the first.
+def candidate_interfaces(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> dict[str, str]:
+    """Those of the interfaces that a group may communicate over, the best first.
 
-    wanted restricts the choice, in NCCL's notation: prefixes of names; `=` before them: whole names; `^`: all but
-    these. LaunchError if no interface is left.
+    Loopback inside a node, then the one of the host name's address, then the others. wanted restricts the choice, in
+    NCCL's notation: prefixes of names; `=` before them: whole names; `^`: all but these. LaunchError if none is left.
     """
     admitted = {name: address for name, address in addresses.items() if _admits(wanted, name)}
     loopback = [name for name, address in admitted.items() if address.startswith("127.")]
     outer = [name for name in admitted if name not in loopback]
-    if inside_node and loopback:
-        return loopback[0]
-    if outer:
-        known = _resolve(own_name)  # once: without a name server it takes seconds
-        return next((name for name in outer if admitted[name] == known), outer[0])
-    raise LaunchError(
-        f"host {own_name} has no network interface for a group {'inside it' if inside_node else 'that spans nodes'}: "
-        f"of {', '.join(addresses) or 'none'} GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
-    )
+    names = loopback if inside_node and loopback else _own_first(outer, admitted, own_name)
+    if not names:
+        raise LaunchError(
+            f"host {own_name} has no network interface for a group "
+            f"{'inside it' if inside_node else 'that spans nodes'}: of {', '.join(addresses) or 'none'} "
+            f"GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
+        )
+    return {name: admitted[name] for name in names}
+
+
+def choose_interface(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> str:
+    """Name of the first of `candidate_interfaces`, with the same arguments."""
+    return next(iter(candidate_interfaces(addresses, inside_node, wanted, own_name)))
+
+
+def _own_first(names: list[str], addresses: dict[str, str], own_name: str) -> list[str]:
+    known = _resolve(own_name) if names else None  # once: without a name server it takes seconds
+    return sorted(names, key=lambda name: addresses[name] != known)
 
 
 def _admits(wanted: str, name: str) -> bool:

@@ -17,7 +17,7 @@ from mpi4py import MPI
 from torch import distributed
 
 from hpcai.comm.grid import Group
-from hpcai.comm.interfaces import choose_interface, interfaces, wanted_interface
+from hpcai.comm.reachability import group_interface
 from hpcai.comm.world import broadcast
 from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
@@ -110,12 +110,11 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
     """
     if name == "nccl":
         log_nccl_to_stderr()
-    addresses = interfaces()
-    interface = choose_interface(addresses, one_node(comm), wanted_interface(), host)
+    interface, address = group_interface(comm, one_node(comm), host)
     with _environment("GLOO_SOCKET_IFNAME", interface):
         distributed.init_process_group(
             name,
-            store=_meet(comm, addresses[interface]),
+            store=_meet(comm, address),
             rank=comm.rank,
             world_size=comm.size,
             timeout=TIMEOUT,

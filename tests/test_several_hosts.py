@@ -1,0 +1,173 @@
+"""Jobs on two hosts, made of network namespaces: which interfaces groups use, and what is refused."""
+
+import asyncio
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from launch import BENCH, ROOT, wait_until
+
+from benchmarks.hosts import HEAD, Hosts, obstacle
+from hpcai.comm import reachability
+
+OBSTACLE = obstacle()
+needs_hosts = pytest.mark.skipif(bool(OBSTACLE), reason=f"NO HOSTS: {OBSTACLE}")
+INPUT = """\
+One model on two hosts
+No header
+[ensemble]
+generated DATASET
+8 RESOLUTION
+64 SAMPLES
+1 GROUPS
+2 DEGREE
+16 BATCH
+1 EPOCHS
+"""
+GRADIENTS = 77_850 * 4  # bytes of resnet8's for ten classes
+# The first has the same address on all hosts, as a bridge of containers; packets to the second one are lost.
+PLANTED = {"docker0": "172.17.0.1/16", "private0": "172.18.0.{}/16"}
+NO_NAMES = "127.0.0.1 localhost\n127.0.1.1 node1 node2\n"  # as Debian enters the name of a host
+
+
+@pytest.mark.slow
+@needs_hosts
+def test_a_group_uses_the_interface_that_connects_its_hosts(tmp_path: Path) -> None:
+    (tmp_path / "x.dat").write_text(INPUT)
+    command = [sys.executable, str(BENCH), str(tmp_path / "x.dat")]
+    with Hosts(2, None, PLANTED) as hosts:
+        hosts.table.write_text(f"{NO_NAMES}{hosts.address[HEAD]} {HEAD}\n")
+        finished = hosts.run(command, cwd=tmp_path, timeout=120)
+        assert finished.returncode == 0, finished.stderr
+        assert "End of Tests." in finished.stdout
+        assert hosts.sent("node1") > 4 * GRADIENTS  # two steps at least, and the warm-up
+        for name in ("docker0", "private0"):
+            refused = hosts.run(command, env={"GLOO_SOCKET_IFNAME": name}, cwd=tmp_path, timeout=60)
+            assert refused.returncode == 2
+            address = PLANTED[name].format(1).split("/")[0]
+            assert "host node1 has no network interface that all other hosts of a group" in refused.stderr
+            assert f"tried {name} ({address})" in refused.stderr
+            assert "node2 could not connect" in refused.stderr
+            assert "allowed: " in refused.stderr
+
+
+@pytest.mark.slow
+@needs_hosts
+def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
+    program = (
+        "import os, time; from hpcai.comm import rank_watch, world as w; world = w.join(); "
+        "rank_watch.begin(world.comm, False, world.host); world.comm.Barrier(); "
+        "os.kill(os.getpid(), 9) if world.rank else time.sleep(60)"
+    )
+    with Hosts(2, None, PLANTED) as hosts:
+        hosts.table.write_text(f"{NO_NAMES}{hosts.address[HEAD]} {HEAD}\n")
+        finished = hosts.run([sys.executable, "-c", program], env={"PYTHONPATH": str(ROOT)}, timeout=60)
+    assert finished.returncode != 0
+    assert "rank 1 on node2 died without a message" in finished.stderr
+
+
+@needs_hosts
+def test_hosts_have_a_shaped_link_and_leave_nothing() -> None:
+    with contextlib.suppress(KeyboardInterrupt), Hosts(3) as hosts:
+        numbers, folder = [*hosts._number.values()], hosts.table.parent
+        for name in hosts.names:
+            assert inside(hosts, name, "hostname").strip() == name
+            assert "tbf" in inside(hosts, name, "tc qdisc")
+            assert "rate 1Gbit" in inside(hosts, name, "tc qdisc")
+        raise KeyboardInterrupt
+    assert not folder.exists()
+    assert wait_until(lambda: not any(Path(f"/proc/{number}").exists() for number in numbers), 5)
+
+
+def inside(hosts: Hosts, name: str, command: str) -> str:
+    """What a command prints on a host."""
+    return subprocess.run(hosts.inside(name, command.split()), capture_output=True, text=True, check=True).stdout
+
+
+KILLED = """
+import time
+from benchmarks.hosts import Hosts
+hosts = Hosts(2).__enter__()
+print(*hosts._number.values(), flush=True)
+time.sleep(60)
+"""
+
+
+@needs_hosts
+def test_hosts_end_with_the_process_that_made_them() -> None:
+    maker = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+    assert maker.stdout is not None
+    numbers = maker.stdout.readline().split()
+    assert len(numbers) == 3 and all(Path(f"/proc/{number}").exists() for number in numbers)
+    maker.send_signal(signal.SIGKILL)
+    maker.wait()
+    assert wait_until(lambda: not any(Path(f"/proc/{number}").exists() for number in numbers), 5)
+
+
+def test_why_there_are_no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    assert obstacle() == "hosts of network namespaces need root"
+    monkeypatch.setattr(os, "geteuid", lambda: 0)
+    monkeypatch.setenv("PATH", "")
+    assert obstacle() == "hosts of network namespaces need ip, tc, unshare, nsenter, setpriv"
+
+
+@pytest.mark.parametrize("planted", ["", "another host", "closed", "silent"])
+def test_a_server_is_reached_by_its_token_within_the_time_limit(monkeypatch: pytest.MonkeyPatch, planted: str) -> None:
+    monkeypatch.setattr(reachability, "LIMIT", 0.2)
+
+    async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if planted != "silent":
+            writer.write(b"another" if planted == "another host" else b"token")
+            writer.close()
+
+    async def reached() -> bool:
+        server = await asyncio.start_server(greet, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        if planted == "closed":
+            server.close()
+        return await reachability._reaches("127.0.0.1", port, "token")
+
+    begin = time.monotonic()
+    assert asyncio.run(reached()) == (planted == "")
+    assert time.monotonic() - begin < 30
+
+
+@pytest.mark.parallel(2)
+def test_ranks_as_nodes_take_the_first_interface_that_all_reach() -> None:
+    from mpi4py import MPI
+
+    world = MPI.COMM_WORLD
+    found = {"first": "127.0.0.1", "second": "127.0.0.2"}
+    assert reachability._first_reached(world, "here", found) == ("first", "")
+    name, refusal = reachability._first_reached(world, f"host{world.rank}", {} if world.rank == 1 else found)
+    assert not name and refusal.startswith("host host1 has no network interface")
+
+
+@pytest.mark.slow
+@needs_hosts
+def test_bytes_over_the_link_are_those_of_the_gradients() -> None:
+    sizes = ["--network", "resnet8", "--rounds", "2", "--steps", "2", "--ranks", "1", "--wire", "fp32"]
+    finished = link(*sizes, "--allreduce", "flat")
+    assert finished.returncode == 0, finished.stderr
+    rows = {line.split()[0]: line.split() for line in finished.stdout.splitlines() if line.split()}
+    assert float(rows["fp32"][-1]) == pytest.approx(GRADIENTS / 1e6, rel=0.1)  # headers are a larger part of so few
+    assert float(rows["none"][-1]) < 0.01
+
+
+def test_without_tools_the_link_is_not_measured() -> None:
+    finished = link(env={"PATH": ""})
+    assert finished.returncode == 0
+    (line,) = finished.stdout.splitlines()
+    assert line.startswith("benchmarks/link.py: not run: ")
+
+
+def link(*arguments: str, env: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+    """A run of benchmarks/link.py."""
+    command = [sys.executable, str(ROOT / "benchmarks" / "link.py"), *arguments]
+    return subprocess.run(command, env={**os.environ, **(env or {})}, capture_output=True, text=True, check=False)
