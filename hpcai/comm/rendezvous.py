@@ -54,7 +54,7 @@ def one_node(comm: MPI.Comm) -> bool:
 
 def subgroup(comm: MPI.Comm, ranks: Sequence[int]) -> distributed.ProcessGroup:
     """A process group of some ranks of torch's default group; `comm` has these ranks. Collective over them."""
-    interface = choose_interface(interfaces(), one_node(comm), wanted_interface(), socket.gethostname())
+    interface, _ = group_interface(comm, one_node(comm), socket.gethostname())
     with _environment("GLOO_SOCKET_IFNAME", interface):
         made: distributed.ProcessGroup = distributed.new_group(
             list(ranks), timeout=TIMEOUT, use_local_synchronization=True
