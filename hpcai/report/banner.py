@@ -16,8 +16,9 @@ HEAD = "An explanation of the input/output parameters follows:"
 ROW_TYPE = """\
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
          workload ({workloads}), the all-reduce (0 none, {reductions}), the precision
-         ({precisions}), the parallel mode (1 data), the
-         kernels (V vendor, C custom, A auto, F a file), bytes per gradient element on the wire."""
+         ({precisions}),
+         the parallel mode (1 data), the kernels (V vendor, C custom, A auto, F a file), bytes per
+         gradient element."""
 COLUMNS = {
     "N": "training samples credited over all groups in the timed region",
     "NB": "training samples per rank and step",
