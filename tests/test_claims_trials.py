@@ -64,7 +64,7 @@ OF_ALL: list[tuple[str, Alteration]] = [
     ("sharding, by BATCH", put("sharding", "alternately")),
     ("backend is none if, and only if, DEGREE = 1", put("backend", "gloo")),
     ("work.between_nodes: of several ranks on several nodes", put("work.between_nodes", 1)),
-    ("work.skipped_samples: in fp16 only", put("work.skipped_samples", 1)),
+    ("work.skipped_samples: with a loss scale only", put("work.skipped_samples", 1)),
     (
         "probe if, and only if, PRECISION is not fp32",
         put("probe", {"fp32_seconds": 1.0, "seconds": 1.0, "converted": False}),
@@ -141,7 +141,7 @@ OF_EACH: list[tuple[str, Alteration]] = [
     ("trials: steps of the samples", put("trials.8.steps", 18)),
     ("work.skipped_samples = those of the trials", put("trials.0.curve.0.skipped", 32)),
     (
-        "work.skipped_samples: in fp16 only",
+        "work.skipped_samples: with a loss scale only",
         together(put("trials.0.curve.0.skipped", 32), put("work.skipped_samples", 32)),
     ),
     ("trials: every validation sample, each once", put("trials.0.curve.0.counted", 1999)),

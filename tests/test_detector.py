@@ -97,7 +97,7 @@ def test_training_and_detection_do_not_wait_for_the_device() -> None:
     assert watched.waits == ["lift_fresh"]  # the result of the suppression on a CPU; on a GPU it stays there
 
 
-@pytest.mark.parametrize("precision", ["fp16", "bf16", "pure16"])
+@pytest.mark.parametrize("precision", ["fp16", "bf16", "pure16", "halffp16"])
 def test_losses_in_16_bits_are_near_those_in_32(precision: str) -> None:
     module, (x, targets) = detector(), fields(4, 0)
     short = deepcopy(module)

@@ -16,8 +16,8 @@ from hpcai.opcount.products import OF_SQUARES
 # A precision that the table lacks, entered before the table is read.
 MORE = """
 from hpcai.formulas import precision as table
-from hpcai.kernels.spec import FP16
-table.PRECISIONS["half"] = table.Precision("half", "F", 16, FP16, "fp16", 1 / 4, weights="float16", scaled=True)
+from hpcai.kernels.spec import BF16
+table.PRECISIONS["scaled16"] = table.Precision("scaled16", "X", 16, BF16, "bf16", 1 / 4, "bfloat16", scaled=True)
 
 import torch
 from hpcai import networks
@@ -27,12 +27,12 @@ from hpcai.opcount import traffic
 from hpcai.train.precision import apply
 from sample_input import ensemble
 
-problem = parse(ensemble("fp32 half PRECISION"))
-assert [case["PRECISION"] for case in problem.cases(1)] == ["fp32", "half"]
+problem = parse(ensemble("fp32 scaled16 PRECISION"))
+assert [case["PRECISION"] for case in problem.cases(1)] == ["fp32", "scaled16"]
 graph = networks.build("resnet8", (8, 8), 3, 10)
-assert traffic.step(graph, 4, "half").nbytes < traffic.step(graph, 4, "fp16").nbytes < traffic.step(graph, 4).nbytes
+assert traffic.step(graph, 4, "scaled16").nbytes < traffic.step(graph, 4, "bf16").nbytes < traffic.step(graph, 4).nbytes
 module = build(graph, 1)
-apply("half", module, torch.device("cpu"))
+apply("scaled16", module, torch.device("cpu"))
 module(torch.zeros(2, 3, 8, 8)).sum().backward()
 print(*sorted({str(parameter.grad.dtype) for parameter in module.parameters()}))
 """
@@ -58,4 +58,4 @@ def test_an_added_row_is_a_precision() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", MORE]
     done = subprocess.run(command, cwd=ROOT / "tests", env=environment, capture_output=True, text=True, check=False)
-    assert done.stdout.split() == ["torch.float16", "torch.float32"], done.stderr
+    assert done.stdout.split() == ["torch.bfloat16", "torch.float32"], done.stderr

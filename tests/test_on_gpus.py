@@ -29,7 +29,9 @@ def test_the_plan_counts_the_batches_that_may_be_on_a_gpu() -> None:
 
 
 @needs(1, "NOTHING TRAINED ON ONE")
-@pytest.mark.parametrize("options", [[], ["PRECISION=fp32,bf16,fp16"], ["COMPILE=graphs"], ["DATASET=generated"]])
+@pytest.mark.parametrize(
+    "options", [[], ["PRECISION=fp32,bf16,fp16,halffp16"], ["COMPILE=graphs"], ["DATASET=generated"]]
+)
 def test_a_run_on_a_gpu_passes_and_verifies(options: list[str]) -> None:
     run = bench([str(INPUT), *ALONE, *options], None)
     environment, tests = run.result["environment"], run.result["tests"]

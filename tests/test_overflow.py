@@ -14,7 +14,8 @@ from hpcai.clock import Phases
 from hpcai.train.loop import Training
 from hpcai.train.precision import LossScaler
 
-SHORT = ("fp16", "bf16", "pure16")
+SCALED = ("fp16", "halffp16")  # by a fused optimiser, and by one that is left out from the host
+SHORT = (*SCALED, "bf16", "pure16")
 
 
 def weights(trained: Training) -> Any:
@@ -32,8 +33,9 @@ def step(trained: Training, number: int = 0) -> int:
     return len(y)
 
 
-def test_an_overflow_skips_the_step_and_halves_the_scale() -> None:
-    trained = training(alone(), precision="fp16")
+@pytest.mark.parametrize("precision", SCALED)
+def test_an_overflow_skips_the_step_and_halves_the_scale(precision: str) -> None:
+    trained = training(alone(), precision=precision)
     scaler = trained.state.scaler
     assert scaler is not None and scaler.scale == LossScaler.FIRST
     scaler.scale.fill_(2.0**60)
@@ -49,8 +51,9 @@ def test_an_overflow_skips_the_step_and_halves_the_scale() -> None:
     assert (trained.state.skipped_steps, scaler.successes) == (3, 1)
 
 
-def test_after_an_overflow_training_continues_as_if_without_the_step() -> None:
-    hit, spared = (training(alone(), precision="fp16") for _ in range(2))
+@pytest.mark.parametrize("precision", SCALED)
+def test_after_an_overflow_training_continues_as_if_without_the_step(precision: str) -> None:
+    hit, spared = (training(alone(), precision=precision) for _ in range(2))
     assert hit.state.scaler is not None and spared.state.scaler is not None
     hit.state.scaler.scale.fill_(2.0**60)
     step(hit)
@@ -60,6 +63,25 @@ def test_after_an_overflow_training_continues_as_if_without_the_step() -> None:
         for number in (1, 2, 0):
             step(trained, number)
     assert (weights(hit), momenta(hit)) == (weights(spared), momenta(spared))
+
+
+def test_gradients_of_16_bits_are_unscaled_in_their_type() -> None:
+    trained = training(alone(), precision="halffp16")
+    parameters = [*trained.state.module.parameters()]
+    for parameter in parameters:
+        parameter.grad = torch.full_like(parameter, 3.0)
+    scaler = trained.state.scaler
+    assert scaler is not None and {parameter.dtype for parameter in parameters} == {torch.float16, torch.float32}
+    scaler.check(8)
+    assert all(bool((parameter.grad == 3.0 / LossScaler.FIRST).all()) for parameter in parameters)
+    for spoiled in parameters:  # in either type
+        assert spoiled.grad is not None
+        spoiled.grad[-1] = float("inf")
+        before = weights(trained)
+        scaler.check(8)
+        scaler.step()
+        assert weights(trained) == before
+        spoiled.grad.fill_(1.0)
 
 
 def test_scale_doubles_after_some_steps_without_overflow(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,8 +95,9 @@ def test_scale_doubles_after_some_steps_without_overflow(monkeypatch: pytest.Mon
     assert scales == [1, 1, 2, 2, 2, 4, 4]
 
 
-def test_operations_of_skipped_steps_are_not_credited() -> None:
-    trained = training(alone(), precision="fp16")
+@pytest.mark.parametrize("precision", SCALED)
+def test_operations_of_skipped_steps_are_not_credited(precision: str) -> None:
+    trained = training(alone(), precision=precision)
     assert trained.state.scaler is not None
     trained.state.scaler.scale.fill_(2.0**24)  # some steps overflow, until the scale has fallen
     trained.run(Phases(CPU), unending())
@@ -117,7 +140,7 @@ def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
         found = torch.load(tmp_path / precision, weights_only=True)
         found["generators"] = whole[precision]["generators"]
         assert bits(found) == bits(whole[precision]), precision
-    assert whole["fp16"]["scaler"]["skipped_steps"] > 0
+    assert all(whole[precision]["scaler"]["skipped_steps"] > 0 for precision in SCALED)
 
 
 def test_warm_up_does_not_change_the_scaler() -> None:
@@ -141,18 +164,19 @@ def test_ranks_of_a_group_skip_the_same_steps(monkeypatch: pytest.MonkeyPatch) -
     group = split(world, 1, world.size, "row")
     assert group is not None
     with process_group(group, gethostname(), CPU):
-        trained = training(group, samples=20 * group.degree, precision="fp16")
-        before = weights(trained)
-        with monkeypatch.context() as patch:
-            if world.rank == world.size - 1:
-                genuine = trained.objective
-                patch.setattr(trained, "objective", lambda *given: genuine(*given) * 1e30)
-            samples = step(trained)
-        assert weights(trained) == before
-        assert (trained.state.skipped_steps, trained.state.skipped_samples) == (1, samples)
-        trained.run(Phases(CPU), unending())
-        assert weights(trained) != before and trained.state.skipped_steps == 1
-        assert not differs_from_leader(trained.state.module, group)
-        mixed = training(group, samples=20 * group.degree, precision="pure16")
-        mixed.run(Phases(CPU), unending())
-        assert not differs_from_leader(mixed.state.module, group)
+        for precision in SCALED:
+            trained = training(group, samples=20 * group.degree, precision=precision)
+            before = weights(trained)
+            with monkeypatch.context() as patch:
+                if world.rank == world.size - 1:
+                    genuine = trained.objective
+                    patch.setattr(trained, "objective", lambda *given, genuine=genuine: genuine(*given) * 1e30)
+                samples = step(trained)
+            assert weights(trained) == before
+            assert (trained.state.skipped_steps, trained.state.skipped_samples) == (1, samples)
+            trained.run(Phases(CPU), unending())
+            assert weights(trained) != before and trained.state.skipped_steps == 1
+            assert not differs_from_leader(trained.state.module, group)
+        pure = training(group, samples=20 * group.degree, precision="pure16")
+        pure.run(Phases(CPU), unending())
+        assert not differs_from_leader(pure.state.module, group)

@@ -19,7 +19,7 @@ from hpcai.models.module import build
 from hpcai.train.loop import Training
 from hpcai.train.precision import apply, kind_of, refusal, switched
 
-COMPUTED = ("fp32", "fp16", "bf16", "pure16", "int8")  # on any CPU
+COMPUTED = ("fp32", "fp16", "bf16", "pure16", "halffp16", "int8")  # on any CPU
 SHORT = COMPUTED[1:]
 BATCH = torch.randn(8, *SHAPE, generator=torch.Generator().manual_seed(3)).to(memory_format=torch.channels_last)
 
@@ -63,8 +63,9 @@ def test_layers_compute_in_the_type_of_the_precision(precision: str) -> None:
     assert {value.dtype for value in module.buffers() if value.is_floating_point()} == {torch.float32}
 
 
-def test_momentum_has_the_type_of_its_parameter_and_every_element_is_updated() -> None:
-    trained = training(alone(), precision="pure16", learning_rate=100.0)
+@pytest.mark.parametrize("precision", ["pure16", "halffp16"])
+def test_momentum_has_the_type_of_its_parameter_and_every_element_is_updated(precision: str) -> None:
+    trained = training(alone(), precision=precision, learning_rate=100.0)
     before = [parameter.detach().clone() for parameter in trained.state.module.parameters()]
     ((x, y, _),) = trained.loader([trained.sampler.draw(trained.shard.step_positions(0))])
     trained._step(x, y)
@@ -107,7 +108,7 @@ def test_no_precision_waits_for_the_device(precision: str, monkeypatch: pytest.M
 
 
 def test_precisions_that_a_cpu_lacks_are_refused_with_the_reason() -> None:
-    assert [refusal(name, CPU) for name in COMPUTED] == [""] * 5
+    assert [refusal(name, CPU) for name in COMPUTED] == [""] * 6
     reason = refusal("tf32", CPU)
     assert reason == "PRECISION tf32 on cpu: torch does not round the fp32 inputs of a product to tf32 there"
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from examples.training import rebuilt, subjects_of, violated_claims
-from fault_runs import FAULTY, OPERATIONS, Run
+from fault_runs import DEVIATION, FAULTY, LOST, OPERATIONS, Run
 from job_folder import START, listing, prepared
 from launch import BENCH, mpirun, run_job
 from msgspec import ValidationError
@@ -30,14 +30,14 @@ from hpcai.workloads.ensemble.record import EnsembleRow
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PRECISIONS NOT RUN")
 
-PRECISIONS = ("fp32", "fp16", "bf16", "pure16", "int8")
+PRECISIONS = ("fp32", "fp16", "bf16", "pure16", "halffp16", "int8")
 ROUNDED = "max|C-LR|/(8*sqrt(N)*u*sqrt((LoL)(RoR))+v*|LR|)"
 ONE_MODEL = ["GROUPS=1", "DEGREE=2"]
 
 
 @pytest.fixture(scope="module")
 def sweep(tmp_path_factory: pytest.TempPathFactory) -> Run:
-    """One model on two ranks, in the five precisions that any CPU has."""
+    """One model on two ranks, in the six precisions that any CPU has."""
     return Run(tmp_path_factory.mktemp("sweep"), [BENCH], [f"PRECISION={','.join(PRECISIONS)}", *ONE_MODEL])
 
 
@@ -59,19 +59,19 @@ def printed(run: Run, index: int, start: str) -> str:
 @pytest.mark.slow
 def test_all_precisions_pass(sweep: Run) -> None:
     assert sweep.job.returncode == 0, sweep.job.stdout
-    assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 5
-    assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True, False]
-    assert [WRONG.name in row for row in sweep.rows] == [False] * 4 + [True]
-    assert [test["tv"] for test in sweep.result["tests"]] == [f"WR11{letter}1V4" for letter in "SHBPI"]
-    assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 4 + ["INVALID"]
+    assert [set(row.values()) for row in sweep.rows] == [{"PASSED"}] * 6
+    assert [ROUNDED in row for row in sweep.rows] == [False, True, True, True, True, False]
+    assert [WRONG.name in row for row in sweep.rows] == [False] * 5 + [True]
+    assert [test["tv"] for test in sweep.result["tests"]] == [f"WR11{letter}1V4" for letter in "SHBPFI"]
+    assert [test["status"] for test in sweep.result["tests"]] == ["UNOFFICIAL"] * 5 + ["INVALID"]
 
 
 @pytest.mark.slow
 def test_fewer_than_16_bits_are_not_valid_with_the_reason_in_the_row(sweep: Run) -> None:
     reason = "precision 8 bits, official at least 16"
-    assert sweep.result["tests"][4]["reasons"][0] == reason
-    assert printed(sweep, 4, "Status  : ").startswith(f"INVALID; {reason}; ")
-    assert printed(sweep, 4, "Precision: int8, ").endswith(INT8)
+    assert sweep.result["tests"][-1]["reasons"][0] == reason
+    assert printed(sweep, 5, "Status  : ").startswith(f"INVALID; {reason}; ")
+    assert printed(sweep, 5, "Precision: int8, ").endswith(INT8)
     assert sweep.result["summary"]["valid"] == "INVALID"
     assert "Final Summary::HPCAI result is INVALID; precision 8 bits" in sweep.job.stdout
 
@@ -162,6 +162,22 @@ def test_a_skipped_step_that_is_credited_fails(overflow: Run) -> None:
     assert overflow.result["tests"][1]["n"] == 76
 
 
+@pytest.mark.slow
+def test_faults_in_halffp16_are_detected(tmp_path: Path) -> None:
+    faults: dict[str, set[str]] = {
+        "overflow_on_one_rank": set(),
+        "overflowed_step_taken": {DEVIATION},
+        "gradients_unscaled_by_half": {LOST},
+        "convolutions_not_updated": {LOST},
+        "gradient_of_a_rank_dropped": {LOST},
+    }
+    run = Run(tmp_path, [FAULTY, ",".join(faults)], ["PRECISION=halffp16", *ONE_MODEL], len(faults))
+    for row, test, (fault, expected) in zip(run.rows, run.result["tests"], faults.items(), strict=True):
+        failed = {name for name, verdict in row.items() if verdict == "FAILED"}
+        assert failed == expected or failed == expected | {DEVIATION}, fault
+        assert test["raw"]["work"]["skipped_steps"] > 0 or not fault.startswith("overflow")
+
+
 def altered(sweep: Run, index: int, **fields: Any) -> set[str]:
     """The claims that a test violates with other raw measurements, its samples reduced by the skipped ones."""
     test = subject(sweep, index)
@@ -190,17 +206,18 @@ def test_claims_of_a_precision_can_be_violated(sweep: Run) -> None:
     assert set(violated_claims(test, *converting)) == {"probe: converted where the ranks convert"}
     assert skipping(sweep, 1, 1, 17) == {"skipped_samples: those of skipped_steps"}
     assert skipping(sweep, 1, 6, 16) == {"skipped_steps <= steps"}
-    assert skipping(sweep, 2, 1, 16) == {"skipped_steps: in fp16 only"}
+    assert skipping(sweep, 4, 1, 16) == set()
+    assert skipping(sweep, 2, 1, 16) == {"skipped_steps: with a loss scale only"}
 
 
 @pytest.mark.slow
 def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None:
-    of_bytes = subject(sweep, 4)
+    of_bytes = subject(sweep, 5)
     found = of_bytes.entry.raw.preparation.residuals.wrong
     counted = "wrong elements: counted in int8 only"
-    assert altered(sweep, 4) == set()
+    assert altered(sweep, 5) == set()
     assert altered(sweep, 1, preparation__residuals__wrong=found) == {counted}
-    assert altered(sweep, 4, preparation__residuals__wrong=None) == {counted}
+    assert altered(sweep, 5, preparation__residuals__wrong=None) == {counted}
     one = rebuilt(of_bytes, changed("raw.preparation.residuals.wrong", plain(replace(found, value=1)))).entry
     assert one.verdict == "FAILED"
     assert [check.name for check in one.checks if check.verdict == "FAILED"] == [WRONG.name]
@@ -210,7 +227,7 @@ def test_wrong_elements_are_counted_in_int8_and_nowhere_else(sweep: Run) -> None
 def test_letters_of_precisions_and_emulated_ones(sweep: Run) -> None:
     case = subject(sweep, 0).case
     named = [Case(1, case.workload, {**case.settings, "PRECISION": name}) for name in (*PRECISIONS, "tf32")]
-    assert [tv(each)[4] for each in named] == [*"SHBPIT"]
+    assert [tv(each)[4] for each in named] == [*"SHBPFIT"]
     for fp32, seconds, converted, expected in ((2, 1, False, False), (1, 2, False, True), (2, 1, True, True)):
         probe = PrecisionProbe(fp32_seconds=float(fp32), seconds=float(seconds), converted=converted)
         assert emulated(probe) is expected

@@ -79,7 +79,7 @@ def products_of_torch(case: Case) -> set[str]:
     return {name for name in of_torch if name in PRODUCTS or "convolution" in name}
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "pure16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "pure16", "halffp16"])
 @pytest.mark.parametrize("workload", DATA)
 def test_no_product_of_a_step_or_a_validation_is_torchs(workload: str, precision: str) -> None:
     assert products_of_torch(case_of(workload, "custom", precision)) == set()

@@ -46,21 +46,22 @@ def test_a_clean_training_is_far_within_the_limits(changes: dict[str, Any]) -> N
     assert found.deviation[1].startswith("model 0, epoch ")
 
 
-@pytest.mark.parametrize("precision", ["bf16", "fp16", "pure16"])
+@pytest.mark.parametrize("precision", ["bf16", "fp16", "pure16", "halffp16"])
 def test_a_clean_training_in_16_bits_is_far_within_the_limits(precision: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LossScaler, "FIRST", 2.0**30)  # so that many steps are skipped, audited ones as well
     trained = training(alone(), samples=160, epochs=6, precision=precision)
     found = ran(trained)
-    assert (trained.state.skipped_steps > 5) == (precision == "fp16")
+    assert (trained.state.skipped_steps > 5) == (precision in ("fp16", "halffp16"))
     assert (found.replayed, found.wrong_epochs, found.changed) == (6, 0, 0)
     assert found.deviation[0] < 0.2
     assert found.lost[0] < 0.2 * TERM_LOST
 
 
 @pytest.mark.parametrize("scale", [2.0**10, 2.0**40], ids=["without overflow", "with overflow"])
-def test_a_step_is_skipped_if_and_only_if_it_overflows(monkeypatch: pytest.MonkeyPatch, scale: float) -> None:
+@pytest.mark.parametrize("precision", ["fp16", "halffp16"])
+def test_a_step_is_skipped_iff_it_overflows(monkeypatch: pytest.MonkeyPatch, precision: str, scale: float) -> None:
     monkeypatch.setattr(LossScaler, "FIRST", scale)
-    trained = training(alone(), samples=160, epochs=1, precision="fp16")
+    trained = training(alone(), samples=160, epochs=1, precision=precision)
     scaler = trained.state.scaler
     assert scaler is not None
 

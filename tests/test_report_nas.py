@@ -105,7 +105,7 @@ def test_repetitions_are_summarised() -> None:
     rows = lines_after(report, "Repetitions with different seeds")
     names = [
         "FLOPS in GFLOP/s",
-        "OPS, 10^9 per second",
+        "OPS, whole search, 10^9 per second",
         "regulated score, highest, 10^9",
         "quality of the best trial",
         "operations to quality, 10^9",

@@ -153,8 +153,11 @@ def test_clocks_of_two_ranks_may_differ_a_little() -> None:
 
 def test_the_summary_of_a_search_alone() -> None:
     (best,), test = searched()["summary"]["best"], searched()["tests"][0]
-    assert list(best["figures"]) == ["ops", "regulated_score", "idle_share"]
+    assert list(best["figures"]) == ["ops", "highest_ops", "regulated_score", "idle_share", "apc_gflop"]
     assert best["figures"]["regulated_score"] == test["scores"]["regulated_score"]
+    late = [point["ops"] for point in test["scores"]["series"] if point["seconds"] >= test["scores"]["least_seconds"]]
+    assert best["figures"]["highest_ops"] == test["scores"]["highest_ops"] == max(late) >= best["figures"]["ops"]
+    assert best["figures"]["apc_gflop"] == 2 * 32 * test["operations"]["per_sample"] / 1e9
     assert (best["workload"], best["index"], best["P"], best["Q"]) == ("nas", 1, 2, 1)
     assert (best["quality"], best["target"], best["time"]) == (0.6, 0.5, test["seconds"])
 
@@ -162,10 +165,13 @@ def test_the_summary_of_a_search_alone() -> None:
 def test_the_search_with_the_highest_score_is_the_best() -> None:
     result = searched("row column MAPPING", "1 INTERVAL")
     one, other = result["tests"]
-    assert one["scores"]["regulated_score"] == other["scores"]["regulated_score"]
+    assert one["scores"]["highest_ops"] == other["scores"]["highest_ops"]
     for trial in other["raw"]["trials"]:
         for entry in trial["curve"]:
             entry["correct"] = entry["correct"] and entry["correct"] + 50
+    assert rebuilt(result)["summary"]["best"][0]["index"] == 1  # a higher regulated score does not count
+    for trial in one["raw"]["trials"]:
+        trial["curve"][0]["seconds"] = trial["curve"][-1]["seconds"]  # credited later
     assert rebuilt(result)["summary"]["best"][0]["index"] == 2
 
 
@@ -178,7 +184,8 @@ def test_the_summary_of_ensembles_and_a_search() -> None:
 
 def test_efficiency_is_relative_to_the_first_search_of_the_sweep() -> None:
     tests = searched("row column MAPPING")["tests"]
-    assert [test["scores"]["efficiency"] for test in tests] == [1.0, 1.0]
+    for name in ("efficiency", "ops_efficiency"):
+        assert [test["scores"][name] for test in tests] == [1.0, 1.0]
 
 
 def test_repetitions_of_a_search_are_summarised() -> None:

@@ -107,6 +107,7 @@ def test_loading_is_reported_as_shares_of_the_training_of_all_ranks() -> None:
 
 FACTS = {
     "dataset": "extremeweather", "original": True, "samples": 25 * 1460, "validation": 1460, "epochs": 50,
+    "classes": 4, "resolution": (768, 1152), "network": "fasterrcnn50", "variant": "v1.5",
     "target": 0.35, "penalty": 10, "bits": 16, "passed": True, "completed": True,
 }  # fmt: skip
 GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
@@ -119,6 +120,9 @@ GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
         ({"penalty": 10.0}, "VALID", ""),
         ({"penalty": 5}, "INVALID", "penalty 5, official 10"),
         ({"epochs": 49}, "INVALID", "epochs 49, official 50"),
+        ({"network": "fasterrcnn8"}, "INVALID", "network fasterrcnn8, official fasterrcnn50"),
+        ({"resolution": (96, 144)}, "INVALID", "resolution 96x144, official 768x1152"),
+        ({"classes": 2}, "UNOFFICIAL", "classes 2, official 4"),
         ({"target": 0.3}, "INVALID", "target 0.3, official 0.35"),
         ({"bits": 8}, "INVALID", "precision 8 bits, official at least 16"),
         ({"passed": False}, "INVALID", "checks FAILED, official PASSED"),
@@ -144,6 +148,7 @@ OFFICIAL = {"ensemble": eligibility.IMAGES, "weather": eligibility.WEATHER}
 @pytest.mark.parametrize("own", OFFICIAL)
 def test_official_settings_are_those_of_each_workload(own: str) -> None:
     images = {"dataset": "imagenet", "samples": 1_281_167, "epochs": 90, "target": 0.763, "penalty": 5}
+    images |= {"classes": 1000, "resolution": (224, 224), "network": "resnet50"}
     valid = {"ensemble": FACTS | images, "weather": FACTS}
     for workload, facts in valid.items():
         assert (eligibility.official(facts, OFFICIAL[own]).status == "VALID") == (workload == own)
@@ -156,7 +161,7 @@ def test_weather_has_a_best_row_of_its_own_after_ensembles(tmp_path: Path) -> No
     assert images.index in (1, 2) and search.index == 5
     own = max(result.tests[2:4], key=lambda test: float(test.scores.valid_flops))
     assert (weather.index, weather.quality, weather.gflops) == (own.index, own.scores.quality, own.gflops)
-    assert weather.figures == {"valid_gflops": own.scores.valid_flops / 1e9}
+    assert weather.figures == {"valid_gflops": own.scores.valid_flops / 1e9, "apc_gflop": own.scores.apc / 1e9}
     report = files.report(result)
     assert_report_matches(report, plain(result))
     assert_parsers_read_it(report, plain(result))

@@ -76,6 +76,7 @@ def test_16_bits_halve_the_maps_and_copy_the_weights() -> None:
     pure = traffic.step(SMALL, 2, "pure16")
     assert {layer.name: layer.nbytes for layer in pure.layers}["second"] == (2 * (2 * 144 + 64),) * 3
     assert pure.update == 5 * (2 * (PARAMETERS - 16) + 4 * 16)
+    assert traffic.step(SMALL, 2, "halffp16") == pure
     assert traffic.step(SMALL, 2, "tf32") == traffic.step(SMALL, 2)
 
 

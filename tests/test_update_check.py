@@ -1,6 +1,7 @@
 """Updates whose rounding is larger than most moves: missing or doubled moves are distinguished from it."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -13,6 +14,7 @@ from tiny import CPU, alone, training, unending
 from hpcai.clock import Phases
 from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
+from hpcai.train.objective import Classification
 
 
 def moved(trained: Training, factor: float) -> None:
@@ -39,7 +41,7 @@ TYPES = {
 
 @pytest.mark.parametrize("rate", one_in(3, [0.05, 1e-3, 3.0]))
 @pytest.mark.parametrize("momentum", [0.0, 0.875])
-@pytest.mark.parametrize("precision", ["fp32", "pure16"])
+@pytest.mark.parametrize("precision", ["fp32", "pure16", "halffp16"])
 def test_an_update_is_distinguished_from_its_rounding(precision: str, momentum: float, rate: float) -> None:
     for name, fault in {"none": lambda _: None, **TYPES}.items():
         trained = training(
@@ -52,9 +54,30 @@ def test_an_update_is_distinguished_from_its_rounding(precision: str, momentum: 
         assert worst > 1.5 if name != "none" else worst < 0.1, name
 
 
-def test_moves_below_the_rounding_of_every_weight_prove_nothing() -> None:
+class Diminished(Classification):
+    """The recipe's loss times a small factor."""
+
+    def __call__(self, *inputs: Any) -> torch.Tensor:
+        return 1e-6 * super().__call__(*inputs)
+
+
+@pytest.mark.parametrize("momentum", [0.0, 0.875])
+def test_gradients_below_the_smallest_normal_number_of_fp16_are_compared_by_its_spacing(momentum: float) -> None:
+    for name, fault in {"none": lambda _: None, **TYPES}.items():
+        if not name.startswith("update"):  # no move is as large as half a spacing
+            trained = training(alone(), samples=160, precision="halffp16", momentum=momentum, decay=0.0)
+            trained.objective = trained.replay._objective = Diminished(trained.recipe.smoothing)
+            fault(trained)
+            trained.run(Phases(CPU), unending())
+            found = trained.replay.findings
+            worst = max(found.deviation[0], found.lost[0] / TERM_LOST)
+            assert worst > 1.5 if name != "none" else worst < 0.2, name
+
+
+@pytest.mark.parametrize("precision", ["pure16", "halffp16"])
+def test_moves_below_the_rounding_of_every_weight_prove_nothing(precision: str) -> None:
     for factor in (0.0, 1.0):
-        trained = training(alone(), precision="pure16", learning_rate=1e-6)
+        trained = training(alone(), precision=precision, learning_rate=1e-6)
         moved(trained, factor)
         assert ran(trained).lost[0] < 0.1 * TERM_LOST
 

@@ -61,7 +61,7 @@ def shares(measured: VendorComparison, precision: str = "fp32") -> list[float]:
     ]
 
 
-@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "pure16"])
+@pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16", "pure16", "halffp16"])
 def test_right_kernels_differ_by_rounding(precision: str) -> None:
     measured = found(custom(precision=precision), precision)
     assert max(shares(measured, precision)) <= 1

@@ -75,7 +75,7 @@ def test_a_run_that_was_killed_is_verified(tmp_path: Path) -> None:
         ("broken_off: samples + skipped_samples, of the steps", {"samples": 329}),
         ("broken_off: samples + skipped_samples, of the steps", {"samples": 3280}),
         ("broken_off: samples + skipped_samples, of the steps", {"steps": 5}),
-        ("broken_off: samples skipped in fp16 only", {"samples": 264, "skipped_samples": 64}),
+        ("broken_off: samples skipped with a loss scale only", {"samples": 264, "skipped_samples": 64}),
         ("broken_off: executed_operations, of the samples", {"executed_operations": 1}),
         ("broken_off: seconds > 0 if, and only if, steps > 0", {"seconds": 0.0}),
         ("broken_off: seconds > 0 if, and only if, steps > 0", {**NOTHING, "seconds": 1.0}),

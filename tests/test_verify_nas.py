@@ -16,6 +16,7 @@ from synthetic_search import searched, with_ensemble
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.record.loading import result_of
+from hpcai.record.older import LACKING
 from hpcai.record.schema import schema
 from hpcai.report import files
 from hpcai.verification import verify
@@ -39,7 +40,7 @@ UNPROVEN = {
     "memory.planned_bytes", "memory.data.data_bytes", "memory.data.image_bytes",
 }  # fmt: skip
 
-OPTIONAL = {  # fields that the loader allows to be missing, but verification does not
+OPTIONAL = LACKING["hpcai-result/3"] | {  # fields that the loader allows to be missing, but verification does not
     "data", "ceiling", "ceiling_error", "wrong", "start_up", "staging", "probe", "vendor_comparison", "site_kernels",
 }  # fmt: skip
 

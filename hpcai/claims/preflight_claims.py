@@ -76,7 +76,7 @@ def precision_claims(where: str) -> tuple[Claim, ...]:
 PRECISION = (
     *precision_claims(PREPARATION),
     Claim(
-        "skipped_steps: in fp16 only",
+        "skipped_steps: with a loss scale only",
         of_raw(lambda case, raw: raw.work.skipped_steps == 0 or PRECISIONS[case.precision].scaled),
         changed("raw.work.skipped_steps", 1),
     ),

@@ -67,7 +67,7 @@ def stopped_work() -> tuple[Claim, ...]:
         Claim("steps <= EPOCHS x the steps of all models", _steps, changed("steps", 10**6)),
         Claim("samples + skipped_samples, of the steps", _of_the_steps, changed("samples", 1)),
         Claim(
-            "samples skipped in fp16 only",
+            "samples skipped with a loss scale only",
             lambda subject: _stopped(subject).skipped_samples == 0 or PRECISIONS[subject.case.precision].scaled,
             changed("skipped_samples", 1),
         ),

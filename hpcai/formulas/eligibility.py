@@ -167,7 +167,7 @@ def _dataset_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule
     classes = facts["classes"]
     return (
         (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
-        (classes == of.classes, f"classes {_shown(classes)}, official {of.classes}"),
+        (not named or classes == of.classes, f"classes {_shown(classes)}, official {of.classes}"),
         (not named or facts["original"] is True, f"dataset {of.dataset} altered, official {of.dataset} unaltered"),
         _within("samples", facts["samples"], of.samples),
         *((_within("validation samples", facts["validation"], of.validation),) if of.validation else ()),
@@ -194,10 +194,11 @@ def _settings_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rul
 
 
 def _resolution(facts: Mapping[str, Any], of: OfficialRules) -> Rule:
-    """Rule on the rows and columns of a sample."""
+    """Rule on the rows and columns of a sample of the official data; other data have others."""
+    named = facts["dataset"] == of.dataset
     found, right = facts["resolution"], "x".join(map(str, of.resolution))
     shown = "x".join(map(_shown, found)) if isinstance(found, tuple) else _shown(found)
-    return found == of.resolution, f"resolution {shown}, official {right}"
+    return not named or found == of.resolution, f"resolution {shown}, official {right}"
 
 
 def _is_number(value: object) -> bool:

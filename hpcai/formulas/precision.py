@@ -62,6 +62,7 @@ _ROWS = (
     Precision("fp16", "H", 16, FP16, "fp16", 1 / 8, scaled=True),
     Precision("bf16", "B", 16, BF16, "bf16", 1 / 4),
     Precision("pure16", "P", 16, BF16, "bf16", 1 / 4, weights="bfloat16"),
+    Precision("halffp16", "F", 16, FP16, "fp16", 1 / 8, weights="float16", scaled=True),
     Precision("int8", "I", 8, INT8, "int8", 1 / 4),
 )
 PRECISIONS = {row.name: row for row in _ROWS}

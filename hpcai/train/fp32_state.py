@@ -44,6 +44,7 @@ class Fp32State(torch.optim.Optimizer):
     """Base of the optimisers: `names` are those of the state tensors of a weight."""
 
     names: tuple[str, ...]
+    _step_supports_amp_scaling = True  # torch's mark of optimisers that apply the scale themselves
 
     def __init__(self, params: Iterable[Any], lr: float, weight_decay: float = 0.0, **options: Any) -> None:
         super().__init__(params, {"lr": lr, "weight_decay": weight_decay, **options})

@@ -96,35 +96,52 @@ class LossScaler:
     The loss is multiplied by `scale`, and a fused optimiser divides the gradients by it. A step with a gradient that is
     not finite is left out by the optimiser, on the device, and the scale halved; after INTERVAL steps in a row it is
     doubled. The gradients of a group are averaged before, so all its ranks leave out the same steps.
+
+    16-bit parameters on a CPU have no fused optimiser. There `check` divides their gradients, in their type, and `step`
+    leaves out a step: to read a number in the memory of the host, nothing has to be waited for.
     """
 
     FIRST = 2.0**16
     GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
 
     def __init__(self, optimiser: torch.optim.Optimizer, device: torch.device) -> None:
-        self._parameters = [p for group in optimiser.param_groups for p in group["params"]]
-        self._one = torch.ones((), device=device)
+        self._optimiser = optimiser
+        self._by_type: dict[torch.dtype, list[nn.Parameter]] = {}
+        for parameter in (p for group in optimiser.param_groups for p in group["params"]):
+            self._by_type.setdefault(parameter.dtype, []).append(parameter)
+        self._factor = torch.ones((), device=device)  # of the gradients, in `check`
         self._overflow = torch.zeros((), device=device)
         self.scale = torch.full((), self.FIRST, device=device)
         self.successes = torch.zeros((), dtype=torch.int32, device=device)  # steps since the scale last changed
         self.skipped_steps = torch.zeros((), dtype=torch.float64, device=device)
         self.skipped_samples = torch.zeros((), dtype=torch.float64, device=device)
-        # torch's own scaler sets these during a step; a fused optimiser reads both on the device.
-        optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
+        self._fused: bool = getattr(optimiser, "_step_supports_amp_scaling", False)  # as torch's own scaler asks
+        self._overflow_on_host = None if self._fused else self._overflow.numpy()  # the same memory
+        if self._fused:
+            # torch's own scaler sets these during a step; a fused optimiser reads both on the device.
+            optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
 
     def check(self, samples: int) -> None:
         """Check that all gradients of `samples` samples are finite.
 
-        Call it between backward pass and optimiser step.
+        Call it between backward pass and `step`.
         """
-        gradients = [p.grad for p in self._parameters if p.grad is not None]
+        if not self._fused:
+            torch.reciprocal(self.scale, out=self._factor)
         self._overflow.zero_()
-        torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._overflow, self._one)
+        for parameters in self._by_type.values():
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._overflow, self._factor)
         self.skipped_steps.add_(self._overflow)
         self.skipped_samples.add_(self._overflow, alpha=samples)
 
+    def step(self) -> None:
+        """The optimiser's step, left out after overflow."""
+        if not self._overflow_on_host:  # None: the optimiser leaves it out
+            self._optimiser.step()
+
     def update(self) -> None:
-        """Set the scale of the next step; call it after the optimiser's step."""
+        """Set the scale of the next step; call it after `step`."""
         torch._amp_update_scale_(self.scale, self.successes, self._overflow, self.GROWTH, self.BACKOFF, self.INTERVAL)
 
     def tensors(self) -> dict[str, Tensor]:

@@ -122,7 +122,7 @@ class TrainingState:
             self.optimiser.step()
         else:
             self.scaler.check(samples)
-            self.optimiser.step()
+            self.scaler.step()
             self.scaler.update()
         self.optimiser.zero_grad(set_to_none=True)
 

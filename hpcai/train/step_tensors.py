@@ -53,9 +53,10 @@ class Tensor:
 
         Half the spacing of the type's numbers, as often as the weight itself is rounded; and before that is rounded:
         the operations that make the move, on a CPU in the type (a fused optimiser on a GPU goes on with numbers that
-        are not rounded yet), and in fp32 the difference.
+        are not rounded yet), and in fp32 the difference. Below the type's smallest normal number the spacing is
+        constant.
         """
-        slack = (roundings * (self.unit + 2 * SINGLE) + self.unit**2) * np.abs(move)
+        slack = (roundings * (self.unit + 2 * SINGLE) + self.unit**2) * np.maximum(np.abs(move), self.kind.tiny)
         slack += (self.unit > SINGLE) * SINGLE * np.abs(exact)
         _, exponent = np.frexp(np.maximum(np.abs(exact) + slack, self.kind.tiny))
         slack += weight_roundings * np.ldexp(self.unit, exponent - 1)

@@ -113,9 +113,9 @@ def _compare(step: Step, t: Tensor, found: Comparison) -> None:
         where = f" in {name}" if len(sums) > 1 else ""
         if name in t.state:
             kept = t.state[name]
-            _compare_sum(step, t, terms, where, found, kept.kind.eps / 2, kept.after - formula[name], _identity)
+            _compare_sum(step, t, terms, where, found, kept.kind, kept.after - formula[name], _identity)
         else:
-            _compare_sum(step, t, terms, where, found, t.unit, *_in_weights(rule, t, before, name, left))
+            _compare_sum(step, t, terms, where, found, t.kind, *_in_weights(rule, t, before, name, left))
 
 
 def _compare_sum(
@@ -124,13 +124,16 @@ def _compare_sum(
     terms: Terms,
     where: str,
     found: Comparison,
-    unit: float,
+    kind: torch.finfo,
     difference: Vector,
     shown: Shown,
 ) -> None:
-    """Compare a sum, as stored numbers show it, with the formula."""
-    norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size
-    rounding, spread = 8 * step.ranks**0.5 * unit * norms, terms.gain * t.spread
+    """Compare a sum, as stored numbers show it, with the formula.
+
+    `kind` is the type that the sum is rounded to. Below its smallest normal number the spacing is constant.
+    """
+    norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size + len(difference) ** 0.5 * kind.tiny
+    rounding, spread = 8 * step.ranks**0.5 * kind.eps / 2 * norms, terms.gain * t.spread
     deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):

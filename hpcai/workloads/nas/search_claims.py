@@ -140,7 +140,7 @@ SEARCH = (
         lambda subject: (subject.entry.raw.backend == "none") == (subject.case.degree == 1),
         changed("raw.backend", "gloo"),
     ),
-    Claim("work.skipped_samples: in fp16 only", _skipped, changed("raw.work.skipped_samples", 7)),
+    Claim("work.skipped_samples: with a loss scale only", _skipped, changed("raw.work.skipped_samples", 7)),
     *precision_claims(RAW),
     *kernels_claims(RAW, classifies=True),
     *STAGE,
