@@ -46,10 +46,10 @@ def test_rows_have_the_layout_of_nccl_tests() -> None:
         assert [float(word) for word in words[6:8]] == pytest.approx([each.algbw / 1e9, each.busbw / 1e9], abs=0.001)
         assert words[8] == str(each.wrong)
     header = "#       size         count      type   redop    root "
-    assert text.count(header) == len(blocks(found)) == 24
+    assert text.count(header) == len(blocks(found)) == 28
     averages = re.findall(r"^# Average bus bandwidth, (\w+) over (\w+) by (\w+): [\d.]+ GB/s \.{6} PASSED$", text, re.M)
     assert averages == [*blocks(found)]
-    assert "# Average bus bandwidth of all 96 rows: " in text
+    assert "# Average bus bandwidth of all 112 rows: " in text
     assert "Skipped: node: the same ranks as world\nSkipped: between: one rank\n" in text
 
 

@@ -18,7 +18,7 @@ T/V    : how the row was made: W, the mapping of groups (R by row, C by column),
          workload ({workloads}), the all-reduce (0 none, {reductions}), the precision
          ({precisions}),
          the parallel mode (1 data), the kernels (V vendor, C custom, A auto, F a file), bytes per
-         gradient element."""
+         gradient element on the wire."""
 COLUMNS = {
     "N": "training samples credited over all groups in the timed region",
     "NB": "training samples per rank and step",

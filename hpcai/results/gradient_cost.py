@@ -24,9 +24,13 @@ def gradients(case: Case, raw: TrainingRaw) -> int:
 
 
 def needed_bytes(found: AllReduce, elements: int, element: int) -> dict[str, float]:
-    """Bytes by link that a rank must send to sum gradients of `element` bytes on the wire, without padding."""
-    needed = REDUCTIONS[found.algorithm]().bytes_sent(elements, found.links, element)  # type: ignore[arg-type]
-    return {str(name): nbytes for name, nbytes in needed.items()}
+    """Bytes by link that a rank must send to sum gradients of `element` bytes on the wire, without padding.
+
+    A link that is not recorded counts as one of one rank; a claim finds that.
+    """
+    reduction = REDUCTIONS[found.algorithm]()
+    sizes = {name: found.links.get(name, 1) for name in reduction.links}
+    return {str(name): nbytes for name, nbytes in reduction.bytes_sent(elements, sizes, element).items()}
 
 
 def gradient_cost(case: Case, raw: TrainingRaw) -> GradientCost | None:
