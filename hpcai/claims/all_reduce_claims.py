@@ -13,7 +13,8 @@ from hpcai.results.claim import Claim, Subject
 from hpcai.results.gradient_cost import gradients, needed_bytes
 
 PADDING = 40  # bytes for each bucket, rank and link: parts of equal sizes, aligned packets with a scale each
-PATH = {"algorithm": "flat", "by": "gloo", "links": {"group": 2}, "seconds": {}, "ranks_per_node": None}
+PATH = {"algorithm": "flat", "by": "gloo", "links": [{"link": "group", "ranks": 2}], "compared": []}
+COMPARED = [{"algorithm": "flat", "by": by, "seconds": seconds} for by, seconds in (("gloo", 2.0), ("mpi", 1.0))]
 
 
 def _path_allowed(subject: Subject) -> bool:
@@ -23,8 +24,8 @@ def _path_allowed(subject: Subject) -> bool:
     reduction = REDUCTIONS[found.algorithm]
     return (
         found.algorithm in algorithms(subject.case.allreduce)
-        and [*found.links] == [*reduction.links]
-        and prod(found.links.values()) == subject.case.degree
+        and [each.link for each in found.links] == [*reduction.links]
+        and prod(found.sizes.values()) == subject.case.degree
     )
 
 
@@ -36,10 +37,10 @@ def _backend_allowed(subject: Subject) -> bool:
 
 def _fastest(subject: Subject) -> bool:
     found: AllReduce | None = subject.entry.raw.all_reduce
-    if found is None or not found.seconds:
+    if found is None or not found.compared:
         return True
-    used = f"{found.algorithm} by {found.by}"
-    return len(found.seconds) > 1 and found.seconds.get(used) == min(found.seconds.values())
+    used = [each.seconds for each in found.compared if (each.algorithm, each.by) == (found.algorithm, found.by)]
+    return len(found.compared) > 1 and used == [min(each.seconds for each in found.compared)]
 
 
 def _needed(case: Case, raw: TrainingRaw) -> bool:
@@ -81,7 +82,7 @@ USED = (
     Claim(
         "all_reduce: the fastest of the paths that were compared",
         _fastest,
-        changed("raw.all_reduce.seconds", {"flat by gloo": 2.0, "flat by mpi": 1.0}),
+        changed("raw.all_reduce.compared", COMPARED),
         ONE_MODEL,
     ),
     Claim(

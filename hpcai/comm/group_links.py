@@ -44,7 +44,7 @@ class GroupLinks:
         self.workspace = Workspace(self.device)
         self.packing: IntervalTimer = interval_timer(self.device)
         self.chosen: Path | None = None
-        self.trials: dict[str, float] = {}
+        self.trials: dict[Path, float] = {}
         self._comm = comm
         self._comms: dict[LinkName, MPI.Comm] = {}
         self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}

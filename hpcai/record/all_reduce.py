@@ -2,28 +2,44 @@
 
 from typing import Annotated, Literal
 
+from hpcai.gradients.layout import LinkName
 from hpcai.record.record import NonNegative, Positive, Record, Seconds, about
 
 Algorithm = Literal["flat", "hierarchical", "torus"]
+LinkBackend = Literal["gloo", "nccl", "mpi"]
+
+
+class Linked(Record, kw_only=True):
+    """A link between ranks of a group."""
+
+    link: Annotated[LinkName, about("group; node, between (nodes); row, column")]
+    ranks: Annotated[Positive, about("ranks that it connects, in the first group")]
+
+
+class TimedPath(Record, kw_only=True):
+    """A path that was timed before the clock."""
+
+    algorithm: Annotated[Algorithm, about("algorithm")]
+    by: Annotated[LinkBackend, about("backend")]
+    seconds: Annotated[Seconds, about("time to sum the gradients of a step, of the slowest rank", unit="s")]
 
 
 class AllReduce(Record, kw_only=True):
     """How the gradients of a group were summed."""
 
     algorithm: Annotated[Algorithm, about("algorithm; with ALLREDUCE auto the one chosen")]
-    by: Annotated[Literal["gloo", "nccl", "mpi"], about("backend that sends")]
-    links: Annotated[
-        dict[str, Positive],
-        about("ranks that a link connects, in the first group: group; node, between (nodes); row, column"),
-    ]
-    seconds: Annotated[
-        dict[str, Seconds],
-        about("time of each path that was compared, to sum the gradients of a step; empty if there was one", unit="s"),
-    ]
+    by: Annotated[LinkBackend, about("backend that sends")]
+    links: Annotated[tuple[Linked, ...], about("links of the algorithm")]
+    compared: Annotated[tuple[TimedPath, ...], about("paths that were compared; none where there was one")]
     ranks_per_node: Annotated[
         Positive | None,
         about("consecutive ranks that counted as a node, by HPCAI_TEST_RANKS_PER_NODE; null: nodes are hosts"),
     ] = None
+
+    @property
+    def sizes(self) -> dict[LinkName, int]:
+        """Ranks by link."""
+        return {each.link: each.ranks for each in self.links}
 
 
 class SentGradients(Record, kw_only=True):

@@ -89,7 +89,7 @@ def _with_path(entry: Json) -> Json:
     raw, ranks = entry["raw"], entry["settings"].get("DEGREE", 1)
     if ranks == 1 or "backend" not in raw:
         return entry
-    path = {"algorithm": "flat", "by": raw["backend"], "links": {"group": ranks}, "seconds": {}}
+    path = {"algorithm": "flat", "by": raw["backend"], "links": [{"link": "group", "ranks": ranks}], "compared": []}
     return {**entry, "raw": {"all_reduce": {**path, "ranks_per_node": None}, **raw}}
 
 

@@ -86,16 +86,16 @@ def all_reduce_note(found: AllReduce | None) -> Iterator[str]:
     """Note on the summation of gradients: path, ranks of its links, what else was tried."""
     if found is None:
         return
-    links = " x ".join(f"{count} ({name})" for name, count in found.links.items())
-    alone = [name for name, count in found.links.items() if count == 1 < len(found.links)]
+    links = " x ".join(f"{each.ranks} ({each.link})" for each in found.links)
+    alone = [each.link for each in found.links if each.ranks == 1 < len(found.links)]
     text = f"Sums    : {found.algorithm} by {found.by}, ranks {links}"
     if alone:
         text += f"; nothing is sent by {' and '.join(alone)}"
     if found.ranks_per_node:
         text += f"; {found.ranks_per_node} ranks count as a node"
     yield text
-    if found.seconds:
-        milliseconds = ", ".join(f"{path} {seconds * 1e3:.3f}" for path, seconds in found.seconds.items())
+    if found.compared:
+        milliseconds = ", ".join(f"{each.algorithm} by {each.by} {each.seconds * 1e3:.3f}" for each in found.compared)
         yield f"Sums    : a step's gradients before the clock, in ms: {milliseconds}"
 
 

@@ -29,7 +29,7 @@ def needed_bytes(found: AllReduce, elements: int, element: int) -> dict[str, flo
     A link that is not recorded counts as one of one rank; a claim finds that.
     """
     reduction = REDUCTIONS[found.algorithm]()
-    sizes = {name: found.links.get(name, 1) for name in reduction.links}
+    sizes = {name: found.sizes.get(name, 1) for name in reduction.links}
     return {str(name): nbytes for name, nbytes in reduction.bytes_sent(elements, sizes, element).items()}
 
 

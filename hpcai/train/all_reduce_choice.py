@@ -33,7 +33,7 @@ def choose(case: Case, communication: Communication, elements: int, device: torc
     paths = _common(case, links, comm)
     if links.chosen is None and len(paths) > 1:
         seconds = {path: _seconds(communication, path, elements, device, comm) for path in paths}
-        links.trials = {str(path): value for path, value in seconds.items()}
+        links.trials = seconds
         links.chosen = min(paths, key=seconds.__getitem__)
     communication.use(links.chosen or paths[0])
 

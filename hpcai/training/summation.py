@@ -4,7 +4,7 @@ from mpi4py import MPI
 
 from hpcai.comm.grid import Group
 from hpcai.comm.nodes import assumed_ranks
-from hpcai.record.all_reduce import AllReduce, SentGradients
+from hpcai.record.all_reduce import AllReduce, Linked, SentGradients, TimedPath
 from hpcai.train import step_times
 from hpcai.train.communication import Communication
 from hpcai.train.state import Progress
@@ -20,8 +20,13 @@ def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | N
     found = AllReduce(
         algorithm=path.reduction,  # type: ignore[arg-type]  # the choices of ALLREDUCE
         by=path.by,
-        links={str(name): count for name, count in links.layout.sizes(communication.link_names).items()},
-        seconds=dict(links.trials),
+        links=tuple(
+            Linked(link=name, ranks=count) for name, count in links.layout.sizes(communication.link_names).items()
+        ),
+        compared=tuple(
+            TimedPath(algorithm=each.reduction, by=each.by, seconds=seconds)  # type: ignore[arg-type]
+            for each, seconds in links.trials.items()
+        ),
         ranks_per_node=assumed_ranks(),
     )
     first: AllReduce = comm.bcast(found)
