@@ -1,6 +1,6 @@
 """Training throughput of each WIRE and ALLREDUCE over a shaped link between two hosts of network namespaces.
 
-    python benchmarks/link.py [--rate 1gbit] [--ranks 1 2] [--wire …] [--allreduce …] [--rounds 7] [--steps 3]
+    python benchmarks/link.py [--rate 1gbit] [--ranks 1 2] [--wire …] [--allreduce …] [--rounds 7] [--steps 2]
                               [--network resnet18] [--pixels 8] [--batch 2]
 
 The case is bound by communication: many parameters, few operations. All combinations take turns in the same processes.
@@ -74,13 +74,13 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Training throughput over a shaped link.")
     parser.add_argument("--rate", default="1gbit", help=f"of the link, as tc writes it; {UNSHAPED}: no shaping")
     parser.add_argument("--network", default="resnet18")
-    for name, default in (("pixels", 8), ("batch", 2), ("rounds", 7), ("steps", 3)):
+    for name, default in (("pixels", 8), ("batch", 2), ("rounds", 7), ("steps", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="ranks a host")
     for name in ("wire", "allreduce"):
         known = choices(name.upper())
         parser.add_argument(f"--{name}", nargs="+", choices=known, default=known)
-    parser.add_argument("--limit", type=float, default=600, help="seconds for each number of ranks")
+    parser.add_argument("--limit", type=float, default=300, help="seconds for each number of ranks")
     return parser.parse_args()
 
 

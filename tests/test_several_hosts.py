@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 import pytest
-from launch import BENCH, ROOT, wait_until
+from launch import BENCH, ROOT, run_job, wait_until
 
 from benchmarks.hosts import HEAD, Hosts, obstacle
 from hpcai.comm import reachability
@@ -28,6 +28,23 @@ generated DATASET
 2 DEGREE
 16 BATCH
 1 EPOCHS
+"""
+WITHIN_AND_ACROSS = """\
+Groups within hosts, then across them
+No header
+[ensemble]
+generated DATASET
+8 RESOLUTION
+64 SAMPLES
+2 GROUPS
+2 DEGREE
+row column MAPPING
+16 BATCH
+1 EPOCHS
+[comm]
+1 GROUPS
+4 DEGREE
+4K 1M SIZES
 """
 GRADIENTS = 77_850 * 4  # bytes of resnet8's for ten classes
 # The first has the same address on all hosts, as a bridge of containers; packets to the second one are lost.
@@ -54,6 +71,20 @@ def test_a_group_uses_the_interface_that_connects_its_hosts(tmp_path: Path) -> N
             assert f"tried {name} ({address})" in refused.stderr
             assert "node2 could not connect" in refused.stderr
             assert "allowed: " in refused.stderr
+
+
+@pytest.mark.slow
+@needs_hosts
+def test_groups_within_and_across_hosts_pass_and_verify(tmp_path: Path) -> None:
+    (tmp_path / "x.dat").write_text(WITHIN_AND_ACROSS)
+    with Hosts(2, None) as hosts:
+        finished = hosts.run([sys.executable, str(BENCH), str(tmp_path / "x.dat")], 2, cwd=tmp_path)
+    assert finished.returncode == 0, finished.stdout + finished.stderr
+    assert "Machine : 2 nodes" in finished.stdout
+    assert "3 tests completed and passed residual checks" in finished.stdout
+    (result,) = (tmp_path / "results").iterdir()
+    verified = run_job([BENCH, "--verify", result], None)
+    assert verified.returncode == 0, verified.stdout
 
 
 @pytest.mark.slow
@@ -99,8 +130,9 @@ time.sleep(60)
 
 
 @needs_hosts
-def test_hosts_end_with_the_process_that_made_them() -> None:
-    maker = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, cwd=ROOT)
+def test_hosts_end_with_the_process_that_made_them(tmp_path: Path) -> None:
+    own = {**os.environ, "TMPDIR": str(tmp_path)}  # the only thing that is left is a folder with files of a few bytes
+    maker = subprocess.Popen([sys.executable, "-c", KILLED], stdout=subprocess.PIPE, text=True, cwd=ROOT, env=own)
     assert maker.stdout is not None
     numbers = maker.stdout.readline().split()
     assert len(numbers) == 3 and all(Path(f"/proc/{number}").exists() for number in numbers)
