@@ -168,3 +168,13 @@ def test_time_cuts_a_trial_whose_steps_are_credited() -> None:
         assert [trial.steps >= 1 for trial in run.trials] == [True] * size()
         assert run.raw.ended_by == "duration"
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
+
+
+@pytest.mark.slow
+@pytest.mark.parallel(2)
+def test_ranks_of_a_trial_that_time_cuts_are_equal() -> None:
+    """Within an epoch each rank has its own statistics of batch norm."""
+    run = searched(GROUPS=1, DEGREE=size(), ROUNDS=0, DURATION=3, EPOCHS=400, SAMPLES=4096)
+    if rank() == 0:
+        assert {trial.end for trial in run.trials} == {"time"} and run.raw.work.differing_ranks == 0
+        assert run.entry.verdict == "PASSED", verdicts(run.entry)

@@ -16,7 +16,7 @@ from hpcai.record.trial import CurveEntry, End, Trial
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train.callback import TrainingCallback
-from hpcai.train.data_parallel import differs_from_leader
+from hpcai.train.data_parallel import average_statistics, differs_from_leader
 from hpcai.train.loop import Training
 from hpcai.train.state import CurvePoint, Progress
 
@@ -129,6 +129,8 @@ def run_trial(
 def _differing_ranks(training: Training) -> int:
     """Ranks of the group whose weights differ from those of its first rank."""
     group = training.group
+    if training.stopped:  # before the validation, which averages the statistics of the ranks
+        average_statistics(training.state.module, group)
     return int(group.model.allreduce(int(group.degree > 1 and differs_from_leader(training.state.module, group))))
 
 
