@@ -80,8 +80,9 @@ def test_the_official_problem_is_the_reference_configuration():
     expected |= {"MOMENTUM": 0.875, "DECAY": 3.05e-5, "SMOOTHING": 0.1, "TARGET": 0.763, "PENALTY": 5}
     assert {name: case[name] for name in expected} == expected
     facts = {"dataset": "imagenet", "original": True, "samples": eligibility.SAMPLES, "bits": 32, "passed": True}
-    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
-    assert eligibility.official({**facts, "completed": True}).status == eligibility.VALID
+    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY", "NETWORK", "VARIANT")}
+    facts |= {"completed": True, "classes": 1000, "resolution": 2 * (case["RESOLUTION"],)}
+    assert eligibility.official(facts).status == eligibility.VALID
 
 
 def write_year(path, frames):
@@ -107,7 +108,8 @@ def test_the_official_weather_problem_is_valid_only_on_all_published_years(tmp_p
     expected = {"NETWORK": "fasterrcnn50", "EPOCHS": 50, "TARGET": 0.35, "PENALTY": 10, "SAMPLES": 0}
     assert {name: case[name] for name in expected} == expected and (case["GROUPS"], case["DEGREE"]) == (2, 4)
     facts = {"dataset": data.name, "original": case["SAMPLES"] == 0, "samples": len(data.train), "passed": True}
-    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY")}
+    facts |= {name.lower(): case[name] for name in ("EPOCHS", "TARGET", "PENALTY", "NETWORK", "VARIANT")}
+    facts |= {"classes": len(data.classes), "resolution": data.shape[1:]}
     facts |= {"bits": PRECISIONS[case["PRECISION"]].bits, "completed": True, "validation": len(data.validation)}
     assert eligibility.official(facts, eligibility.WEATHER).status == status
 
