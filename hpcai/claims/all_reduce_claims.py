@@ -44,11 +44,12 @@ def _fastest(subject: Subject) -> bool:
 
 
 def _needed(case: Case, raw: TrainingRaw) -> bool:
-    """Whether the bytes sent by each link are those that it needs, and at most some padding more."""
+    """Whether the bytes sent by each link are those that it needs, and where it sends parts, some padding more."""
     if raw.all_reduce is None or raw.sent is None:
         return raw.sent is None
     needed = needed_bytes(raw.all_reduce, gradients(case, raw), WIRES[case.wire].nbytes)
-    padding = PADDING * raw.execution.buckets * case.degree
+    divided = raw.all_reduce.algorithm != "flat" or not WIRES[case.wire].plain
+    padding = PADDING * raw.execution.buckets * case.degree * divided
     pairs = [(raw.sent.bytes.get(name, -1.0), nbytes) for name, nbytes in needed.items()]
     return [*raw.sent.bytes] == [*needed] and all(
         nbytes * (1 - 1e-9) <= sent <= nbytes * (1 + 1e-9) + padding for sent, nbytes in pairs
