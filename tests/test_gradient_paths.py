@@ -32,7 +32,7 @@ def paths(group: "Group") -> Iterator[tuple[str, str, str, "Communication"]]:
 
     layout = links_of(group, CPU).layout
     for reduction in algorithms(AUTO):
-        if not REDUCTIONS[reduction]().refusal(layout):
+        if not REDUCTIONS[reduction]().refusal(lambda: layout):
             for wire in ("fp32", "fp16", "bf16", "int8"):
                 for by in BY:
                     yield reduction, wire, by, communication(group, reduction, wire, by)

@@ -79,8 +79,8 @@ def test_the_links_of_a_group_of_six() -> None:
     links: list[LinkName] = ["group", "node", "between", "row", "column"]
     assert [layout.members(link) for link in links] == [(0, 1, 2, 3, 4, 5), (2, 3), (0, 2, 4), (0, 1, 2), (2, 5)]
     assert [torus_size(ranks) for ranks in (1, 2, 6, 7, 12, 16)] == [(1, 1), (1, 2), (2, 3), (1, 7), (3, 4), (4, 4)]
-    assert REDUCTIONS["hierarchical"]().refusal(layout) == ""
-    refused = REDUCTIONS["hierarchical"]().refusal(Layout((0, 0, 1), 0))
+    assert REDUCTIONS["hierarchical"]().refusal(lambda: layout) == ""
+    refused = REDUCTIONS["hierarchical"]().refusal(lambda: Layout((0, 0, 1), 0))
     assert refused == "ALLREDUCE hierarchical with DEGREE 3: nodes with 1 and 2 ranks of a group; allowed: equally many"
 
 

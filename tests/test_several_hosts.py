@@ -170,6 +170,12 @@ def test_a_server_is_reached_by_its_token_within_the_time_limit(monkeypatch: pyt
     assert time.monotonic() - begin < 30
 
 
+def test_each_node_connects_to_all_of_a_few_nodes_and_to_a_few_of_many() -> None:
+    for nodes in range(2, 10):
+        assert reachability._distances(nodes) == [*range(1, nodes)]
+    assert len(reachability._distances(12_500)) < 20 and max(reachability._distances(12_500)) == 8192
+
+
 @pytest.mark.parallel(2)
 def test_ranks_as_nodes_take_the_first_interface_that_all_reach() -> None:
     from mpi4py import MPI

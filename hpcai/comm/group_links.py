@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import cast
 
 import torch
@@ -16,6 +17,7 @@ from hpcai.comm.rendezvous import subgroup
 from hpcai.gradients.layout import Layout, LinkName
 
 NAME = "links"  # of this resource of a group
+WHOLE: LinkName = "group"
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,6 @@ class GroupLinks:
     """
 
     def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
-        self.layout = Layout(node_numbers(comm), comm.rank)
         self.backends = _backends()
         self.on_host = device.type == "cpu" or "gloo" in self.backends
         self.device = torch.device("cpu") if self.on_host else device
@@ -48,6 +49,15 @@ class GroupLinks:
         self._comm = comm
         self._comms: dict[LinkName, MPI.Comm] = {}
         self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}
+
+    @cached_property
+    def layout(self) -> Layout:
+        """The nodes of all ranks, which only some algorithms need: memory grows with the ranks."""
+        return Layout(node_numbers(self._comm), self._comm.rank)
+
+    def sizes(self, names: Iterable[LinkName]) -> dict[LinkName, int]:
+        """Ranks of links that were made."""
+        return {name: self._comms[name].size for name in names}
 
     def by(self, backend: LinkBackend, names: Iterable[LinkName]) -> dict[LinkName, AnyLink]:
         """The links of these names by a backend."""
@@ -69,7 +79,8 @@ class GroupLinks:
 
     def _made(self, name: LinkName, backend: LinkBackend) -> AnyLink:
         if name not in self._comms:
-            self._comms[name] = self._comm.Split(min(self.layout.members(name)), self._comm.rank)
+            color = 0 if name == WHOLE else min(self.layout.members(name))
+            self._comms[name] = self._comm.Split(color, self._comm.rank)
         comm = self._comms[name]
         if backend == "mpi":
             return MpiLink(name, comm, self.workspace, self.packing)

@@ -1,4 +1,4 @@
-"""The network interface of each node in a group that spans nodes: the first one that every other node can connect to.
+"""The network interface of each node in a group that spans nodes: the first one that the other nodes can connect to.
 
 A host has interfaces that do not lead to the other hosts: bridges of containers, which have the same address
 everywhere, networks of its own, links that are down. Over them gloo would wait until its time limit.
@@ -6,22 +6,23 @@ everywhere, networks of its own, links that are down. Over them gloo would wait 
 
 import asyncio
 import secrets
+from typing import Any
 
 from mpi4py import MPI
 
 from hpcai.comm.interfaces import candidate_interfaces, interfaces, wanted_interface
-from hpcai.comm.world import gather_all
 from hpcai.errors import LaunchError
 
 LIMIT = 5.0  # seconds to connect: the kernel repeats a lost request after 1 s and 3 s
+NEAR = 8  # nodes that each node connects to; of more nodes some further ones, whose number grows as the logarithm
 PAUSE = 0.001  # seconds between two looks at whether the other nodes have finished
 
 
 def group_interface(comm: MPI.Comm, inside_node: bool, host: str) -> tuple[str, str]:
     """Name and address of this rank's interface in a group; the same on the ranks of a node. Collective over `comm`.
 
-    inside_node: whether all ranks are on one node; nothing is tried then. Otherwise each node connects to each other
-    one, as gloo will. LaunchError on every rank if a node has no interface that all others can connect to.
+    inside_node: whether all ranks are on one node; nothing is tried then. Otherwise each node connects to others, to
+    all if they are few. LaunchError on every rank if a node has no interface that those can connect to.
     """
     found = candidate_interfaces(interfaces(), inside_node, wanted_interface(), host)
     name = next(iter(found)) if inside_node else _agreed(comm, host, found)
@@ -44,14 +45,15 @@ def _first_reached(nodes: MPI.Comm, host: str, found: dict[str, str]) -> tuple[s
     """The interface, and if a node has none, why. Collective over one rank of each node."""
     left, strangers = list(found), [""]
     while True:
-        refusals = gather_all(nodes, "" if left else _refusal(host, found, strangers[0]))
-        if any(refusals):
-            return "", next(filter(None, refusals))
-        unreached = asyncio.run(_unreached(nodes, host, found[left[0]]))
-        if not any(unreached):
+        mine = (nodes.size, "") if left else (nodes.rank, _refusal(host, found, strangers[0]))
+        _, refusal = nodes.allreduce(mine, MPI.MIN)  # of the first node that has one
+        if refusal:
+            return "", refusal
+        own = asyncio.run(_unreached(nodes, host, found[left[0]]))
+        if not nodes.allreduce(bool(own), MPI.LOR):
             return left[0], ""
-        if unreached[nodes.rank]:
-            left, strangers = left[1:], unreached[nodes.rank]
+        if own:
+            left, strangers = left[1:], own
 
 
 def _refusal(host: str, found: dict[str, str], stranger: str) -> str:
@@ -63,8 +65,14 @@ def _refusal(host: str, found: dict[str, str], stranger: str) -> str:
     )
 
 
-async def _unreached(nodes: MPI.Comm, host: str, address: str) -> list[list[str]]:
-    """For each node the hosts that cannot connect to its address; the same everywhere. Collective."""
+def _distances(nodes: int) -> list[int]:
+    """How far the nodes are, by rank, that each node connects to: all of a few, else some near and some far ones."""
+    far = (2**power for power in range((nodes - 1).bit_length()))
+    return sorted({*range(1, min(nodes, NEAR + 1)), *far})
+
+
+async def _unreached(nodes: MPI.Comm, host: str, address: str) -> list[str]:
+    """The hosts that cannot connect to this node's address, of those that try. Collective."""
     token = secrets.token_hex(8)  # tells this node from another one with the same address
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -72,14 +80,22 @@ async def _unreached(nodes: MPI.Comm, host: str, address: str) -> list[list[str]
         writer.close()
 
     server = await asyncio.start_server(greet, address, 0, backlog=nodes.size)
-    offers = gather_all(nodes, [address, server.sockets[0].getsockname()[1], token])
+    offer, distances = (address, server.sockets[0].getsockname()[1], token), _distances(nodes.size)
+    offers = [_shifted(nodes, offer, -distance) for distance in distances]
     reached = await asyncio.gather(*(_reaches(*offer) for offer in offers))
     others = nodes.Ibarrier()
     while not others.Test():
         await asyncio.sleep(PAUSE)
     server.close()
-    missed = gather_all(nodes, [host, [number for number, is_reached in enumerate(reached) if not is_reached]])
-    return [[name for name, numbers in missed if number in numbers] for number in range(nodes.size)]
+    answers = [_shifted(nodes, (host, found), away) for found, away in zip(reached, distances, strict=True)]
+    return [name for name, found in answers if not found]
+
+
+def _shifted(nodes: MPI.Comm, message: Any, distance: int) -> Any:
+    """Send a message to the node at a distance, and receive that of the node at the opposite one. Collective."""
+    return nodes.sendrecv(
+        message, dest=(nodes.rank + distance) % nodes.size, source=(nodes.rank - distance) % nodes.size
+    )
 
 
 async def _reaches(address: str, port: int, token: str) -> bool:

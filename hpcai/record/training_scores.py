@@ -7,6 +7,21 @@ from hpcai.record.phases import PhaseShares
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
 
+Apc = Annotated[
+    float | None,
+    about(
+        "P x Q x NB x operations of a sample (of a search, in its first network), rule model: amount of parallel "
+        "computation of a step (V3, Eq. 3, 4)",
+        unit="FLOP",
+        label="APC by rule model in GFLOP",
+        scale=1e9,
+    ),
+]
+ApcHpcai500 = Annotated[
+    float | None,
+    about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
+]
+
 
 class TrainingShares(Record, kw_only=True):
     """Shares of the mean rank's activities in the slowest rank's training time; they add up to 1."""
@@ -209,19 +224,8 @@ class TrainingScores(Record, kw_only=True):
     operator_shares: Annotated[OperatorShares | None, about("shares of the profiled time; null where there is none")]
     roofline: Annotated[Roofline, about("the test under the measured roofline")]
     gradient_bandwidth: Annotated[GradientBandwidth, about("bandwidth of the gradient averaging")]
-    apc: Annotated[
-        float | None,
-        about(
-            "P x Q x NB x operations of a sample, rule model: amount of parallel computation of a step (V3, Eq. 3, 4)",
-            unit="FLOP",
-            label="APC by rule model in GFLOP",
-            scale=1e9,
-        ),
-    ] = None
-    apc_hpcai500: Annotated[
-        float | None,
-        about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
-    ] = None
+    apc: Apc = None
+    apc_hpcai500: ApcHpcai500 = None
     published: Annotated[
         PublishedFigures | None, about("ResNet-50 at 224 x 224 only: figures by the papers' constant")
     ] = None

@@ -1,6 +1,7 @@
 """The paths by which a case may sum gradients: algorithms that its nodes allow, by the backends that there are."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 
 from hpcai.comm.grid_coordinates import coordinates
 from hpcai.comm.group_links import GroupLinks, Path
@@ -18,7 +19,7 @@ def paths_of(case: Case, links: GroupLinks) -> list[Path]:
 
     A plain wire with ALLREDUCE flat has one: the backend's own all-reduce, which needs no thread.
     """
-    refused = {name: REDUCTIONS[name]().refusal(links.layout) for name in algorithms(case.allreduce)}
+    refused = {name: REDUCTIONS[name]().refusal(lambda: links.layout) for name in algorithms(case.allreduce)}
     if all(refused.values()):
         raise InputError("; ".join(refused.values()))
     fixed = case.allreduce != AUTO and WIRES[case.wire].plain
@@ -55,5 +56,5 @@ def _reasons(case: Case, nodes: Sequence[int]) -> Iterator[str]:
         if place is not None:
             groups.setdefault(place.group, []).append(node)
     for members in groups.values():
-        if why := REDUCTIONS[case.allreduce]().refusal(Layout(tuple(members), 0)):
+        if why := REDUCTIONS[case.allreduce]().refusal(partial(Layout, tuple(members), 0)):
             yield why

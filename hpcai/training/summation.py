@@ -21,7 +21,7 @@ def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | N
         algorithm=path.reduction,  # type: ignore[arg-type]  # the choices of ALLREDUCE
         by=path.by,
         links=tuple(
-            Linked(link=name, ranks=count) for name, count in links.layout.sizes(communication.link_names).items()
+            Linked(link=name, ranks=count) for name, count in links.sizes(communication.link_names).items()
         ),
         compared=tuple(
             TimedPath(algorithm=each.reduction, by=each.by, seconds=seconds)  # type: ignore[arg-type]

@@ -66,13 +66,9 @@ def _magnitude(value: Any) -> Any:
 
 @compiled
 def _added(values: Any, carried: Any) -> Any:
-    peak = np.int32(0)
     for place in range(len(values)):
         values[place] += carried[place]
-    bits = values.view(np.int32)
-    for place in range(len(values)):
-        peak = max(peak, np.int32(bits[place] & np.int32(0x7FFFFFFF)))
-    return _of_bits(peak)
+    return _largest(values)
 
 
 @compiled

@@ -4,6 +4,8 @@ Jia et al., Highly scalable deep learning training system with mixed-precision, 
 There one rank of a node exchanges all of it; here every rank exchanges its part, so that the node sends no more.
 """
 
+from collections.abc import Callable
+
 from hpcai.gradients.layout import Layout, unequal_nodes
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.reductions.reduction import Nested
@@ -16,6 +18,7 @@ class Hierarchical(Nested):
     digit = 2
     links = ("node", "between")
 
-    def refusal(self, layout: Layout) -> str:
-        unequal = unequal_nodes(layout.nodes)
-        return f"ALLREDUCE hierarchical with DEGREE {layout.ranks}: {unequal}; allowed: equally many" if unequal else ""
+    def refusal(self, layout: Callable[[], Layout]) -> str:
+        found = layout()
+        unequal = unequal_nodes(found.nodes)
+        return f"ALLREDUCE hierarchical with DEGREE {found.ranks}: {unequal}; allowed: equally many" if unequal else ""

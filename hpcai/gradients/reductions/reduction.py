@@ -72,8 +72,8 @@ class Reduction(ABC):
         """Bytes of additional memory at most, for summing `elements` gradients at a time."""
         return 0
 
-    def refusal(self, layout: Layout) -> str:
-        """Why a group cannot use this algorithm; empty if it can."""
+    def refusal(self, layout: Callable[[], Layout]) -> str:
+        """Why a group cannot use this algorithm; empty if it can. `layout` is only called by those that need nodes."""
         return ""
 
 

@@ -153,7 +153,7 @@ class _Scope:
         """Why the nodes of the scope allow no such all-reduce, the same on every rank; empty if they do."""
         if links is None or collective not in ALGORITHMS:
             return ""
-        refused = int(bool(REDUCTIONS[collective]().refusal(links.layout)))
+        refused = int(bool(REDUCTIONS[collective]().refusal(lambda: links.layout)))
         return UNEQUAL if self._scope.members.allreduce(refused, MPI.MAX) else ""
 
     def _row(self, timer: CollectiveTimer, by: Backend, collective: CollectiveName, nbytes: int) -> None:

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.record import Count, Record, about
+from hpcai.record.training_scores import Apc, ApcHpcai500
 from hpcai.record.trial import End
 
 
@@ -164,20 +165,8 @@ class SearchScores(Record, kw_only=True):
     coordinator_share: Annotated[
         float, about("busy time of the coordinator / duration", label="coordinator, busy share of the search")
     ]
-    apc: Annotated[
-        float | None,
-        about(
-            "P x Q x NB x operations of a sample in the first network, rule model: amount of parallel computation of a "
-            "step (V3, Eq. 3, 4)",
-            unit="FLOP",
-            label="APC by rule model in GFLOP",
-            scale=1e9,
-        ),
-    ] = None
-    apc_hpcai500: Annotated[
-        float | None,
-        about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
-    ] = None
+    apc: Apc = None
+    apc_hpcai500: ApcHpcai500 = None
     series: Annotated[tuple[ScorePoint, ...], about("the score over time")]
     ends: Annotated[dict[End, Count], about("trials by how they ended")]
     failed_trials: Annotated[Count, about("trials that failed")]
