@@ -11,6 +11,7 @@ import gc
 import json
 import os
 import re
+import signal
 import sys
 import time
 from collections.abc import Generator
@@ -43,9 +44,16 @@ def pytest_configure(config: pytest.Config) -> None:
     if INSIDE:
         config.pluginmanager.register(Rank() if ON_RANKS else Reporter(), "reporter")
     if not ON_RANKS:
+        heed_interrupts()
         keep_bytecode()
         compute_alone()
         os.environ.setdefault("NUMBA_CACHE_DIR", str(Path(__file__).parent.parent / "kernels" / "__pycache__"))
+
+
+def heed_interrupts() -> None:
+    """Let this process and its jobs be interrupted, even where a shell started it in the background."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # which jobs would inherit
+        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def keep_bytecode() -> None:
