@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
-from time import CLOCK_BOOTTIME, clock_gettime, perf_counter
+from time import CLOCK_BOOTTIME, clock_gettime, perf_counter, process_time
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -15,6 +15,11 @@ if TYPE_CHECKING:
 def now() -> float:
     """Seconds of a monotonic clock with an arbitrary origin; only differences on one rank are meaningful."""
     return perf_counter()
+
+
+def processor_seconds() -> float:
+    """Processor time of all threads of this process so far."""
+    return process_time()
 
 
 def since_process_start() -> float:

@@ -31,11 +31,24 @@ class Path:
         return f"{self.reduction} by {self.by}"
 
 
+@dataclass(frozen=True)
+class Trial:
+    """Cost of summing a step's gradients by a path: seconds, and processor seconds / threads of the rank."""
+
+    seconds: float
+    processor: float
+
+    @property
+    def cost(self) -> float:
+        """A library that waits by polling takes processor time from the backward pass beside it."""
+        return self.seconds + self.processor
+
+
 class GroupLinks:
     """Links between the ranks of a group of two ranks or more, in torch's default process group. All is collective.
 
     packing: timer of packing, of all links. chosen: the path of all trainings of the group, once it was chosen, and
-    `trials` the seconds of the paths compared.
+    `trials` the costs of the paths compared.
     """
 
     def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
@@ -45,7 +58,7 @@ class GroupLinks:
         self.workspace = Workspace(self.device)
         self.packing: IntervalTimer = interval_timer(self.device)
         self.chosen: Path | None = None
-        self.trials: dict[Path, float] = {}
+        self.trials: dict[Path, Trial] = {}
         self._comm = comm
         self._comms: dict[LinkName, MPI.Comm] = {}
         self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}

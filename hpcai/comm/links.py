@@ -1,6 +1,6 @@
 """Links between the ranks of a group: by torch.distributed or by MPI, made before the clock and kept with the group."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import ModuleType
 from typing import Any, Literal, Protocol
@@ -90,7 +90,7 @@ class TorchLink(BaseLink):
         """`group`: the process group, by default torch's default one."""
         super().__init__(name, ranks, rank, workspace, timer)
         self._group = group
-        self.sums_16_bits = distributed.get_backend(group) == "nccl"
+        self.sums_16_bits = self._by_nccl = distributed.get_backend(group) == "nccl"
 
     def start_all_reduce(self, vector: torch.Tensor) -> Future[list[torch.Tensor]]:
         """Start to sum a vector over all ranks, in place; the future's value is a list of it alone."""
@@ -106,27 +106,51 @@ class TorchLink(BaseLink):
     def reduce_scatter(self, vector: torch.Tensor, part: torch.Tensor) -> None:
         """By the backend; gloo's own would send as much as an all-reduce, so its parts are sent and summed here."""
         self._count(vector, 1)
-        if self.sums_16_bits:
+        if self._by_nccl:
             REDUCE_SCATTER(part, vector, group=self._group)
             return
         received = self.buffer("parts", "float32", len(vector))
-        distributed.all_to_all_single(received, vector, group=self._group)
+        self._exchange(self._rows(vector), self._rows(received))
         self._pack.sum_rows(received.view(self.ranks, len(part)), part)
 
     def all_gather(self, part: torch.Tensor, vector: torch.Tensor) -> None:
-        """By the backend, as bytes."""
+        """By NCCL as bytes; over gloo each rank sends its part to every other one."""
         self._count(vector, 1)
-        ALL_GATHER(as_bytes(vector), as_bytes(part), group=self._group)
+        if self._by_nccl:
+            ALL_GATHER(as_bytes(vector), as_bytes(part), group=self._group)
+        else:
+            self._exchange([as_bytes(part)] * self.ranks, self._rows(vector))
 
     def all_to_all(self, vector: torch.Tensor, parts: torch.Tensor) -> None:
-        """By the backend, as bytes."""
+        """By NCCL as bytes; over gloo from rank to rank."""
         self._count(vector, 1)
-        distributed.all_to_all_single(as_bytes(parts), as_bytes(vector), group=self._group)
+        if self._by_nccl:
+            distributed.all_to_all_single(as_bytes(parts), as_bytes(vector), group=self._group)
+        else:
+            self._exchange(self._rows(vector), self._rows(parts))
 
     def largest(self, number: torch.Tensor) -> None:
         """By the backend."""
         self._count(number, 2)
         distributed.all_reduce(number, op=distributed.ReduceOp.MAX, group=self._group)
+
+    def _rows(self, vector: torch.Tensor) -> Sequence[torch.Tensor]:
+        """The parts of all ranks, as bytes."""
+        return as_bytes(vector).view(self.ranks, -1).unbind()
+
+    def _exchange(self, sent: Sequence[torch.Tensor], received: Sequence[torch.Tensor]) -> None:
+        """Send `sent[r]` to each rank r, from which `received[r]` comes.
+
+        gloo sends when the receiver is ready, and it says so by the connection that it also sends its own part by: had
+        it begun to send, both directions would wait for each other, as in gloo's all-to-all (twice the time, measured).
+        """
+        others = [(self.rank + step) % self.ranks for step in range(1, self.ranks)]
+        works = [distributed.irecv(received[rank], group=self._group, group_src=rank) for rank in others]
+        works += [distributed.isend(sent[rank], group=self._group, group_dst=rank) for rank in others]
+        received[self.rank].copy_(sent[self.rank])
+        for work in works:
+            assert work is not None  # this rank is one of the group's
+            work.wait()
 
 
 class MpiLink(BaseLink):

@@ -22,12 +22,18 @@ class TimedPath(Record, kw_only=True):
     algorithm: Annotated[Algorithm, about("algorithm")]
     by: Annotated[LinkBackend, about("backend")]
     seconds: Annotated[Seconds, about("time to sum the gradients of a step, of the slowest rank", unit="s")]
+    processor: Annotated[Seconds, about("processor time meanwhile / threads of a rank, of the busiest rank", unit="s")]
+
+    @property
+    def cost(self) -> float:
+        """What the path is chosen by: processor time is taken from the backward pass beside it."""
+        return self.seconds + self.processor
 
 
 class AllReduce(Record, kw_only=True):
     """How the gradients of a group were summed."""
 
-    algorithm: Annotated[Algorithm, about("algorithm; with ALLREDUCE auto the one chosen")]
+    algorithm: Annotated[Algorithm, about("algorithm; with ALLREDUCE auto the one with the least seconds + processor")]
     by: Annotated[LinkBackend, about("backend that sends")]
     links: Annotated[tuple[Linked, ...], about("links of the algorithm")]
     compared: Annotated[tuple[TimedPath, ...], about("paths that were compared; none where there was one")]

@@ -95,8 +95,11 @@ def all_reduce_note(found: AllReduce | None) -> Iterator[str]:
         text += f"; {found.ranks_per_node} ranks count as a node"
     yield text
     if found.compared:
-        milliseconds = ", ".join(f"{each.algorithm} by {each.by} {each.seconds * 1e3:.3f}" for each in found.compared)
-        yield f"Sums    : a step's gradients before the clock, in ms: {milliseconds}"
+        costs = ", ".join(
+            f"{path.algorithm} by {path.by} {path.seconds * 1e3:.3f} + {path.processor * 1e3:.3f}"
+            for path in found.compared
+        )
+        yield f"Sums    : a step's gradients before the clock, time + processor time per thread, in ms: {costs}"
 
 
 def residual_notes(found: Residuals) -> Iterator[str]:

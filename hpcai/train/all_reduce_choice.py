@@ -1,4 +1,4 @@
-"""Choice of the path of an all-reduce before the clock: the fastest that a case may use, at its gradients' size.
+"""Choice of the path of an all-reduce before the clock: the cheapest that a case may use, at its gradients' size.
 
 All groups of a case use the same path, so that its row is one of it.
 """
@@ -9,8 +9,8 @@ from typing import get_args
 import torch
 from mpi4py import MPI
 
-from hpcai.clock import now, synchronise
-from hpcai.comm.group_links import GroupLinks, Path
+from hpcai.clock import now, processor_seconds, synchronise
+from hpcai.comm.group_links import GroupLinks, Path, Trial
 from hpcai.comm.links import LinkBackend
 from hpcai.errors import InputError
 from hpcai.gradients.reductions import algorithms
@@ -23,7 +23,7 @@ CALLS = 3  # timed of each path, after one discarded
 
 
 def choose(case: Case, communication: Communication, elements: int, device: torch.device, comm: MPI.Comm) -> None:
-    """Use the fastest path from now on, also in later trainings of the group. Collective over `comm`, all groups.
+    """Use the path of least cost from now on, also in later trainings of the group. Collective over `comm`, all groups.
 
     elements: gradients of a step. Nothing is timed where there is one path.
     """
@@ -32,9 +32,8 @@ def choose(case: Case, communication: Communication, elements: int, device: torc
         return
     paths = _common(case, links, comm)
     if links.chosen is None and len(paths) > 1:
-        seconds = {path: _seconds(communication, path, elements, device, comm) for path in paths}
-        links.trials = seconds
-        links.chosen = min(paths, key=seconds.__getitem__)
+        links.trials = {path: _trial(communication, path, elements, device, comm) for path in paths}
+        links.chosen = min(paths, key=lambda path: links.trials[path].cost)
     communication.use(links.chosen or paths[0])
 
 
@@ -48,8 +47,8 @@ def _common(case: Case, links: GroupLinks, comm: MPI.Comm) -> list[Path]:
     return common
 
 
-def _seconds(communication: Communication, path: Path, elements: int, device: torch.device, comm: MPI.Comm) -> float:
-    """Seconds of the slowest rank to sum a step's gradients by a path, bucket by bucket; all groups at once."""
+def _trial(communication: Communication, path: Path, elements: int, device: torch.device, comm: MPI.Comm) -> Trial:
+    """Cost of a path for a step's gradients, bucket by bucket, on the slowest rank; all groups at once."""
     communication.use(path)
     sizes = [BUCKET] * (elements // BUCKET) + [elements % BUCKET] * (elements % BUCKET > 0)
     vector = torch.ones(max(sizes), device=device)
@@ -58,9 +57,10 @@ def _seconds(communication: Communication, path: Path, elements: int, device: to
         vector.fill_(1.0)  # sums of sums would overflow
         synchronise(device)
         comm.Barrier()
-        begin = now()
+        begin, used = now(), processor_seconds()
         for size in sizes:
             communication.sum(vector[:size])
         synchronise(device)
-        taken.append(float(comm.allreduce(now() - begin, MPI.MAX)))
-    return median(taken[1:])
+        own = now() - begin, (processor_seconds() - used) / torch.get_num_threads()
+        taken.append([comm.allreduce(seconds, MPI.MAX) for seconds in own])
+    return Trial(*(median(seconds) for seconds in zip(*taken[1:], strict=True)))

@@ -24,8 +24,8 @@ def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | N
             Linked(link=name, ranks=count) for name, count in links.sizes(communication.link_names).items()
         ),
         compared=tuple(
-            TimedPath(algorithm=each.reduction, by=each.by, seconds=seconds)  # type: ignore[arg-type]
-            for each, seconds in links.trials.items()
+            TimedPath(algorithm=each.reduction, by=each.by, seconds=trial.seconds, processor=trial.processor)  # type: ignore[arg-type]
+            for each, trial in links.trials.items()
         ),
         ranks_per_node=assumed_ranks(),
     )
