@@ -1,6 +1,7 @@
 """The main program: its phases in order, and the only place that catches all exceptions."""
 
 import contextlib
+import faulthandler
 import io
 import os
 import sys
@@ -131,6 +132,7 @@ def _benchmark(options: cli.Options) -> int:
     from hpcai.inputfile import parse
 
     memory.suspend_collection()
+    faulthandler.enable(sys.__stderr__)  # a crash in a library shows the Python stacks of its rank
     signals.record_signals(rank_watch.silence)
     worlds.abort_on_early_exit()
     try:

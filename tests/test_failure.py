@@ -126,6 +126,8 @@ def test_sudden_end_of_one_rank_ends_the_job(
     job = failing_job(folder, ranks, f"{rank} {place} {how}", settings)
     broken_off(job, folder)
     died_unannounced(job, rank)
+    crashed = how in ("abort", "segmentation-fault")
+    assert ("in signal_itself" in job.stderr) == ("Fatal Python error: " in job.stderr) == crashed
 
 
 @pytest.mark.slow
