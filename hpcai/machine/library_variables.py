@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from hpcai.machine.affinity import THREAD_VARIABLES
-from hpcai.record.library_variables import LONGEST, MOST, layer_of
+from hpcai.record.library_variables import LONGEST, MOST, NAME, layer_of
 
 # No settings of a library: what this program replaces, what launchers and containers say to their processes or choose a
 # device by, and where libraries are and which release they have.
@@ -16,14 +16,12 @@ OF_LAUNCHERS = (
     *("I_MPI_HYDRA_", "I_MPI_INFO_", "I_MPI_MPIRUN", "MPICH_INTERFACE_HOSTNAME", "CUDA_MPS_", "NVIDIA_REQUIRE_"),
 )
 OF_INSTALLATIONS = ("_HOME", "_ROOT", "_DIR", "_PATH", "_VERSION")
-_NAME = re.compile(rf"[A-Za-z0-9_]{{1,{LONGEST}}}")
 
 
 def is_setting(name: str) -> bool:
     """Whether a variable configures a library."""
-    known = layer_of(name) is not None and _NAME.fullmatch(name) is not None
     other = name in REPLACED | OF_DEVICES or name.startswith(OF_LAUNCHERS) or name.endswith(OF_INSTALLATIONS)
-    return known and not other
+    return re.match(NAME, name) is not None and not other
 
 
 def settings(environment: Mapping[str, str]) -> dict[str, str]:

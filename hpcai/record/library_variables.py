@@ -15,7 +15,9 @@ PREFIXES = {
 MOST, LONGEST = 100, 200  # variables, and characters of a value, that are recorded
 _ALL = "|".join(prefix for prefixes in PREFIXES.values() for prefix in prefixes)
 
-VariableName = Annotated[str, Meta(pattern=f"^({_ALL})[A-Za-z0-9_]{{1,{LONGEST}}}{END}")]
+NAME = f"^({_ALL})[A-Za-z0-9_]{{1,{LONGEST}}}{END}"
+
+VariableName = Annotated[str, Meta(pattern=NAME)]
 VariableValue = Annotated[str, Meta(pattern=f"^[ -~]{{0,{LONGEST}}}{END}")]
 
 

@@ -50,7 +50,9 @@ def with_reasons(verdict: str, reasons: Sequence[str]) -> str:
 def _short(reasons: Sequence[str]) -> list[str]:
     found: dict[str, list[str]] = {}
     for reason in reasons:
-        subject, value = SUBJECT.match(re.split(", official|, reference", reason)[0]).groups()
+        parts = SUBJECT.match(re.split(", official|, reference", reason)[0])
+        assert parts, "the pattern matches any text"
+        subject, value = parts.groups()
         found.setdefault(subject, []).append(value)
     return [f"{subject} {' '.join(dict.fromkeys(values))}" for subject, values in found.items()]
 

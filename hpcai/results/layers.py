@@ -90,7 +90,7 @@ def at_level(entry: Entry, case: Case, environment: Environment) -> Entry:
     """The entry; INVALID with the reasons if its layers break the level that the input claims."""
     if not isinstance(entry, Row) or not (reasons := broken(case, environment)):
         return entry
-    return structs.replace(entry, status=INVALID, reasons=(*entry.reasons, *reasons))
+    return structs.replace(entry, status=INVALID, reasons=(*reasons, *entry.reasons))
 
 
 def _forbidden(level: str, layer: Layer, environment: Environment) -> tuple[str, ...]:
