@@ -2,7 +2,7 @@
 
 import os
 import re
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from launch import ROOT
@@ -13,6 +13,7 @@ from hpcai.inputfile import Case, parse
 from hpcai.inputfile.keys import keys_of
 from hpcai.record.library_variables import PREFIXES
 from hpcai.record.machine import Environment
+from hpcai.record.record import Level
 from hpcai.results.layers import ABOVE_TORCH, EQUAL, OLDEST_TORCH, TORCH, broken, of_machine, of_test
 
 OFFICIAL = {"imagenet": IMAGES, "extremeweather": WEATHER, "aiperf": SEARCHES}
@@ -185,3 +186,8 @@ def test_recipes_and_problems_name_keys_of_their_section(section: str, rules: Of
 def test_the_document_lists_the_prefixes() -> None:
     for layer, prefixes in PREFIXES.items():
         assert f"| {layer} | {', '.join(f'`{prefix}*`' for prefix in prefixes)} |\n" in RULES
+
+
+def test_the_levels_are_declared_alike() -> None:
+    (key,) = (key for key in keys_of("") if key.name == "LEVEL")
+    assert key.choices == get_args(Level) == tuple(EQUAL)
