@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from hpcai import cli
 from hpcai.errors import HpcaiError, InputError, Refused
-from hpcai.machine import launcher, memory, signals
+from hpcai.machine import launcher, library_variables, memory, signals
 
 if TYPE_CHECKING:
     from hpcai.inputfile import Problem
@@ -74,6 +74,8 @@ def _verify(path: Path) -> int:
     found = verify.differences(file)
     for difference in found:
         print(difference)
+    for note in verify.notes(file):
+        print(f"{path}: {note}")
     print(f"{path}: {'NOT VERIFIED' if found else verify.sound_message(file)}")
     return 1 if found else 0
 
@@ -131,6 +133,7 @@ def _benchmark(options: cli.Options) -> int:
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse
 
+    given = library_variables.settings(os.environ)  # before this program sets any
     memory.suspend_collection()
     faulthandler.enable(sys.__stderr__)  # a crash in a library shows the Python stacks of its rank
     signals.record_signals(rank_watch.silence)
@@ -143,7 +146,7 @@ def _benchmark(options: cli.Options) -> int:
         placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now
 
-        code = run.run(problem, world, placement)
+        code = run.run(problem, world, placement, given)
     except Refused as error:
         code = _refuse(error)
     except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was

@@ -1,6 +1,7 @@
 """Runs the cases of a problem one by one: prepare, measure, record."""
 
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
 
@@ -16,7 +17,7 @@ from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, on_all_ranks
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
-from hpcai.machine import inventory, memory
+from hpcai.machine import inventory, memory, program_source
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.monitoring.memory_usage import Usage, explained_shortage
 from hpcai.monitoring.node_telemetry import Monitor
@@ -28,14 +29,18 @@ from hpcai.record.problem import input_of
 from hpcai.record.record import Record
 from hpcai.record.result import Result
 from hpcai.recorder import Recorder
+from hpcai.results.layers import broken
 from hpcai.results.measured import Measured, Stopped
 from hpcai.train.all_reduce_paths import refuse_unequal_nodes
 from hpcai.workloads import registry
 
+MOST_REASONS = 20  # that are printed before the first test
 
-def run(problem: Problem, world: World, placement: Placement) -> int:
+
+def run(problem: Problem, world: World, placement: Placement, variables: Mapping[str, str]) -> int:
     """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here.
 
+    variables: settings of libraries in the user's environment; those of rank 0 are recorded.
     A signal or the time limit ends the run after a step, with what was measured until then.
     """
     shutdown = Shutdown(world.comm, float(problem.run["TIMELIMIT"]))
@@ -51,7 +56,9 @@ def run(problem: Problem, world: World, placement: Placement) -> int:
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
-    recorder = Recorder(problem, world, _head(problem, cases, world, placement, device), len(cases))
+    head = _head(problem, cases, world, placement, device, variables)
+    _warn_of_level(cases, head.environment, world)
+    recorder = Recorder(problem, world, head, len(cases))
     for case in cases:
         begun = not shutdown.agreed(world.comm)
         usage.begin()
@@ -85,6 +92,14 @@ def _announce(cases: list[Case], world: World, device: torch.device) -> None:
         print("hpcai: compiling custom kernels for this processor, once: 1 to 2 minutes", file=sys.stderr, flush=True)
 
 
+def _warn_of_level(cases: list[Case], environment: Environment, world: World) -> None:
+    """Print before the first test why a row cannot have the level that the input claims."""
+    rows = [case for case in cases if registry.workload(case.workload).digit]
+    reasons = dict.fromkeys(reason for case in rows for reason in broken(case, environment)) if world.rank == 0 else {}
+    for reason in [*reasons][:MOST_REASONS]:
+        print(f"hpcai: the result will be INVALID: {reason}", file=sys.stderr, flush=True)
+
+
 def _unfinished(world: World, measured: Record | Stopped | None) -> bool:
     """Whether no rank has completed the case; idle ranks measure nothing. Collective."""
     finished = measured is not None and not isinstance(measured, Stopped)
@@ -103,7 +118,14 @@ def _cases(problem: Problem, world: World, count: int) -> list[Case]:
     return problem.cases(world.size, count)
 
 
-def _head(problem: Problem, cases: list[Case], world: World, placement: Placement, device: torch.device) -> Result:
+def _head(
+    problem: Problem,
+    cases: list[Case],
+    world: World,
+    placement: Placement,
+    device: torch.device,
+    variables: Mapping[str, str],
+) -> Result:
     """The result before its first test: sums over all ranks, and the first ranks by name. Collective."""
     grids = grids_of(cases)
     listed = gather_listed(world, plain(_rank(world, placement, device, grids)))
@@ -115,6 +137,8 @@ def _head(problem: Problem, cases: list[Case], world: World, placement: Placemen
         grids=listed_grids(grids),
         idle=idle_ranks(grids, world.size),
         warnings=tuple(_warnings(world, placement)),
+        variables=dict(variables),
+        source_sha256=program_source.digest() if world.rank == 0 else "",
     )
     head = Result(
         version=__version__,

@@ -123,7 +123,7 @@ def assert_summary(report: str, result: Json) -> None:
     assert block
     reported = dict(line.split("=", 1) for line in block[1].splitlines())
     summary = result["summary"]
-    plain = {name: summary[name] for name in ("valid", "tests", "passed", "failed", "skipped", "fingerprint")}
+    plain = {name: summary[name] for name in ("level", "valid", "tests", "passed", "failed", "skipped", "fingerprint")}
     plain |= {name: result[name] for name in ("schema", "version")}
     for place, best in enumerate(summary["best"]):
         prefix = f"{best['workload']}_" if place else ""

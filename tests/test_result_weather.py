@@ -11,7 +11,7 @@ from report_readers import assert_parsers_read_it, assert_report_matches
 from result_with_weather import mixed_result
 from small_run import WEATHER, golden_weather, weather_run
 
-from hpcai.formulas import eligibility, score
+from hpcai.formulas import eligibility, official_rules, score
 from hpcai.record.dataset import BoxValidation, ImageValidation
 from hpcai.record.entry import Check
 from hpcai.record.loading import load
@@ -138,11 +138,11 @@ GENERATED = FACTS | {"dataset": "generated-weather-4x768"}
     ],
 )
 def test_each_rule_of_weather_can_be_broken(change: Json, status: str, reason: str) -> None:
-    found = eligibility.official(FACTS | change, eligibility.WEATHER)
+    found = eligibility.official(FACTS | change, official_rules.WEATHER)
     assert (found.status, found.reasons[:1]) == (status, (reason,) if reason else ())
 
 
-OFFICIAL = {"ensemble": eligibility.IMAGES, "weather": eligibility.WEATHER}
+OFFICIAL = {"ensemble": official_rules.IMAGES, "weather": official_rules.WEATHER}
 
 
 @pytest.mark.parametrize("own", OFFICIAL)

@@ -26,7 +26,9 @@ def test_verify_prints_the_verdict(tmp_path: Path) -> None:
     for path in (tmp_path, tmp_path / "result.json"):
         finished = verify(ROOT, str(path))
         assert (finished.returncode, finished.stderr) == (0, "")
-        assert finished.stdout == f"{path}: {VERIFIED}"
+        *notes, verdict = finished.stdout.splitlines(keepends=True)
+        assert verdict == f"{path}: {VERIFIED}"
+        assert all(note.startswith(f"{path}: source ") for note in notes)  # the stored result is of an earlier source
 
 
 def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> None:

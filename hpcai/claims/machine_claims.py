@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcai.comm.grid_coordinates import LISTED_RANKS, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.inputfile import Case
+from hpcai.machine.library_variables import is_setting
 from hpcai.machine.signals import ASKING
 from hpcai.record.entry import Entry
 from hpcai.record.machine import Environment, Rank
@@ -31,6 +32,7 @@ def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case
     expected = (listed_grids(grids), idle_ranks(grids, size))
     return {
         "environment: the grids of the tests, and their idle ranks": (environment.grids, environment.idle) == expected,
+        "environment: variables that are settings of libraries": all(map(is_setting, environment.variables)),
         "environment: at most a node for each rank": environment.nodes <= size,
         "ranks: each that is listed, in order": [rank.rank for rank in ranks] == [*range(min(LISTED_RANKS, size))],
         "ranks: groups, by the grids": all([*rank.groups] == groups_of(rank.rank, grids) for rank in ranks),

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from hpcai.formulas.official_rules import IMAGES, MOST_ERROR, SEARCHES, OfficialRules
 from hpcai.record.record import Status
 
 VALID: Status = "VALID"
@@ -14,51 +15,15 @@ UNOFFICIAL: Status = "UNOFFICIAL"
 INVALID: Status = "INVALID"
 SEVERITY = (VALID, UNOFFICIAL, INVALID)
 
-SAMPLES = 1_281_167  # training samples of ImageNet
-# Training years of ExtremeWeather, and frames in a year. One more year validates: 27 were made, 25 are published.
-YEARS, FRAMES = (24, 26), (1456, 1460)
 LEAST_BITS = 16
-MOST_ERROR = 0.3
 LEAST_SECONDS = 3600
-SEARCH = {"epochs": 60, "network": "resnet50", "variant": "v1", "strategy": "bayes", "weights": "inherited"}
-SIDE = 224  # pixels of ImageNet's images
-
-
-@dataclass(frozen=True)
-class OfficialRules:
-    """Official rules of a workload: dataset, network, epochs, target, penalty; minimal and maximal numbers of samples.
-
-    resolution: rows and columns of a sample.
-    """
-
-    dataset: str
-    classes: int
-    resolution: tuple[int, int]
-    network: str
-    variant: str
-    samples: tuple[int, int]
-    epochs: int
-    target: float
-    penalty: float
-    validation: tuple[int, int] | None = None  # None where the dataset's name implies it
-
-
-IMAGES = OfficialRules(
-    "imagenet", 1000, (SIDE, SIDE), "resnet50", "v1.5", (SAMPLES, SAMPLES), epochs=90, target=0.763, penalty=5
-)
-TRAINING = (YEARS[0] * FRAMES[0], YEARS[1] * FRAMES[1])
-WEATHER = OfficialRules(
-    dataset="extremeweather",
-    classes=4,
-    resolution=(768, 1152),
-    network="fasterrcnn50",
-    variant="v1.5",
-    samples=TRAINING,
-    epochs=50,
-    target=0.35,
-    penalty=10,
-    validation=FRAMES,
-)
+SEARCH = {
+    "epochs": SEARCHES.epochs,
+    "network": SEARCHES.network,
+    "variant": SEARCHES.variant,
+    "strategy": "bayes",
+    "weights": "inherited",
+}
 Rule = tuple[bool, str]  # whether it is met, and the reason if not
 FAILED = "checks FAILED, official PASSED"
 
@@ -94,7 +59,7 @@ def official(facts: Mapping[str, Any], of: OfficialRules = IMAGES) -> Eligibilit
     fact raises KeyError. Same on every rank that has the same facts.
     """
     penalty = facts["penalty"]
-    additional = (penalty == of.penalty, f"penalty {_shown(penalty)}, official {of.penalty:g}")
+    additional = (penalty == of.penalty, f"penalty {shown(penalty)}, official {of.penalty:g}")
     return _eligibility(facts, of, [additional], _settings_rules(facts, of))
 
 
@@ -108,15 +73,15 @@ def search_eligibility(facts: Mapping[str, Any]) -> Eligibility:
     error, seconds = facts["error"], facts["seconds"]
     rules = [
         *(
-            (facts[name] == expected, f"{name} {_shown(facts[name])}, official {expected}")
+            (facts[name] == expected, f"{name} {shown(facts[name])}, official {expected}")
             for name, expected in SEARCH.items()
         ),
         _resolution(facts, IMAGES),
         (not replayed, "replay of a recorded search, official a search"),
-        (_is_number(error) and 0 <= error <= MOST_ERROR, f"error {_shown(error)}, official at most {MOST_ERROR}"),
+        (_is_number(error) and 0 <= error <= MOST_ERROR, f"error {shown(error)}, official at most {MOST_ERROR}"),
         (
             _is_number(seconds) and seconds >= LEAST_SECONDS,
-            f"seconds {_shown(seconds)}, official at least {LEAST_SECONDS}",
+            f"seconds {shown(seconds)}, official at least {LEAST_SECONDS}",
         ),
     ]
     return _eligibility(facts, IMAGES, [], rules)
@@ -165,7 +130,7 @@ def _general_rules(facts: Mapping[str, Any], additional: Sequence[Rule]) -> Sequ
         (facts["completed"] is True, "run broken off, official completed"),
         (facts["passed"] is True, FAILED),
         *additional,
-        (_is_number(bits) and bits >= LEAST_BITS, f"precision {_shown(bits)} bits, official at least {LEAST_BITS}"),
+        (_is_number(bits) and bits >= LEAST_BITS, f"precision {shown(bits)} bits, official at least {LEAST_BITS}"),
     )
 
 
@@ -174,8 +139,8 @@ def _dataset_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule
     named = facts["dataset"] == of.dataset
     classes = facts["classes"]
     return (
-        (named, f"dataset {_shown(facts['dataset'])}, official {of.dataset}"),
-        (not named or classes == of.classes, f"classes {_shown(classes)}, official {of.classes}"),
+        (named, f"dataset {shown(facts['dataset'])}, official {of.dataset}"),
+        (not named or classes == of.classes, f"classes {shown(classes)}, official {of.classes}"),
         (not named or facts["original"] is True, f"dataset {of.dataset} altered, official {of.dataset} unaltered"),
         _within("samples", facts["samples"], of.samples),
         *((_within("validation samples", facts["validation"], of.validation),) if of.validation else ()),
@@ -185,19 +150,19 @@ def _dataset_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule
 def _within(what: str, samples: Any, bounds: tuple[int, int]) -> Rule:
     least, most = bounds
     right = f"{least}" if least == most else f"{least} to {most}"
-    return _is_number(samples) and least <= samples <= most, f"{what} {_shown(samples)}, official {right}"
+    return _is_number(samples) and least <= samples <= most, f"{what} {shown(samples)}, official {right}"
 
 
 def _settings_rules(facts: Mapping[str, Any], of: OfficialRules) -> Sequence[Rule]:
     """Rules on settings: violated, the result is INVALID on the official data and UNOFFICIAL on others."""
     return (
         *(
-            (facts[name] == getattr(of, name), f"{name} {_shown(facts[name])}, official {getattr(of, name)}")
+            (facts[name] == getattr(of, name), f"{name} {shown(facts[name])}, official {getattr(of, name)}")
             for name in ("network", "variant")
         ),
         _resolution(facts, of),
-        (facts["epochs"] == of.epochs, f"epochs {_shown(facts['epochs'])}, official {of.epochs}"),
-        (facts["target"] == of.target, f"target {_shown(facts['target'])}, official {_shown(of.target)}"),
+        (facts["epochs"] == of.epochs, f"epochs {shown(facts['epochs'])}, official {of.epochs}"),
+        (facts["target"] == of.target, f"target {shown(facts['target'])}, official {shown(of.target)}"),
     )
 
 
@@ -205,15 +170,15 @@ def _resolution(facts: Mapping[str, Any], of: OfficialRules) -> Rule:
     """Rule on the rows and columns of a sample of the official data; other data have others."""
     named = facts["dataset"] == of.dataset
     found, right = facts["resolution"], "x".join(map(str, of.resolution))
-    shown = "x".join(map(_shown, found)) if isinstance(found, tuple) else _shown(found)
-    return not named or found == of.resolution, f"resolution {shown}, official {right}"
+    text = "x".join(map(shown, found)) if isinstance(found, tuple) else shown(found)
+    return not named or found == of.resolution, f"resolution {text}, official {right}"
 
 
 def _is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _shown(value: object) -> str:
+def shown(value: object) -> str:
     """The value in fixed point or text.
 
     At most 40 printable ASCII characters, never the letters that open a result row.

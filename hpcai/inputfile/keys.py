@@ -49,6 +49,13 @@ def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
 
 _DECLARED = (
     _of_run("OUTPUT", "folder", "name of the result folder", default="hpcai"),
+    _of_run(
+        "LEVEL",
+        "choice",
+        "what may differ from the reference (docs/RULES.md)",
+        choices=("hardware", "system", "free"),
+        default="free",
+    ),
     _of_run("SEED", "integer", "master seed", low=0, high=2**63 - 1, default=1),
     _of_run("RESIDUAL", "real", "limit of scaled residuals", low=0, high=1000, bounds="(]", default=16.0),
     _of_run("REPEAT", "integer", "runs of each test", low=1, high=1000, default=1),

@@ -2,9 +2,10 @@
 
 from typing import Annotated
 
-from msgspec import Meta
+from msgspec import Meta, field
 
-from hpcai.record.record import Count, Name, NonNegative, Positive, Record, Seconds, about
+from hpcai.record.library_variables import MOST, VariableName, VariableValue
+from hpcai.record.record import END, Count, Name, NonNegative, Positive, Record, Seconds, about
 
 KEPT_SAMPLES = 200
 MIB = 2**20
@@ -101,3 +102,11 @@ class Environment(Record, kw_only=True):
     grids: Annotated[tuple[Name, ...], about("process grids of the tests")]
     idle: Annotated[tuple[str, ...], about("ranks that a grid leaves idle")]
     warnings: Annotated[tuple[str, ...], about("conditions that slow the run down, such as shared processors")]
+    variables: Annotated[
+        dict[VariableName, VariableValue],
+        Meta(max_length=MOST),
+        about("environment variables of rank 0 that configure libraries, as the user gave them"),
+    ] = field(default_factory=dict)
+    source_sha256: Annotated[
+        str, Meta(pattern=f"^([0-9a-f]{{64}})?{END}"), about("SHA-256 of the program's source; empty if not recorded")
+    ] = ""

@@ -20,6 +20,7 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("apc", "apc_gflop", "apc_hpcai500", "published"),
             *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
             *("all_reduce", "sent", "gradient_cost"),
+            *("variables", "source_sha256", "level"),
         }
     )
 }

@@ -60,6 +60,7 @@ DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5
 Utc = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-{DAY}T{TIME}[+]00:00{END}")]
 Verdict = Literal["PASSED", "FAILED", "NOT CHECKED"]
 Status = Literal["VALID", "UNOFFICIAL", "INVALID"]
+Level = Literal["hardware", "system", "free"]
 Backend = Literal["none", "gloo", "nccl"]
 
 

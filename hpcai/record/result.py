@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from hpcai.record.entry import Row, Table
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import Input
-from hpcai.record.record import Count, Name, Positive, Record, Sha256, Status, Utc, about
+from hpcai.record.record import Count, Level, Name, Positive, Record, Sha256, Status, Utc, about
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 
@@ -76,6 +76,7 @@ class Summary(Record, kw_only=True):
     best: Annotated[tuple[Best, ...], about("best row of each workload; the first one ranks the result")]
     ceilings: Annotated[RunCeilings, about("highest ceilings of a rank")]
     repeatability: Annotated[tuple[Repeatability, ...], about("repeated tests")]
+    level: Annotated[Level, about("level that the input claims")] = "free"
     fingerprint: Annotated[Sha256, about("SHA-256 of all other parts of the result")]
 
 

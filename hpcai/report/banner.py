@@ -9,7 +9,8 @@ from hpcai.inputfile import echo
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import problem_of
 from hpcai.record.result import Result
-from hpcai.report.text import LINE, free, printed
+from hpcai.report.text import LINE, free, layer_line, printed
+from hpcai.results.layers import of_machine
 from hpcai.workloads import registry
 
 HEAD = "An explanation of the input/output parameters follows:"
@@ -95,6 +96,7 @@ def _machine(environment: Environment) -> list[str]:
         f"{environment.memory_bytes / 2**30:.1f} GiB, device {environment.device}, {environment.system}",
         f"Software: Python {environment.python}, {packages}",
         f"MPI     : {environment.mpi}",
+        *map(layer_line, of_machine(environment)),
     ]
 
 

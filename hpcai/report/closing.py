@@ -59,7 +59,7 @@ def _summary(result: Result, summary: Summary) -> Iterator[str]:
     yield "Begin of Summary section."
     yield f"schema={result.schema}"
     yield f"version={result.version}"
-    for name in ("valid", "tests", "passed", "failed", "skipped"):
+    for name in ("level", "valid", "tests", "passed", "failed", "skipped"):
         yield f"{name}={getattr(summary, name)}"
     for place, best in enumerate(summary.best):
         yield from _best(best, "" if place == 0 else f"{best.workload}_")

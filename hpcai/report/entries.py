@@ -2,30 +2,38 @@
 
 import csv
 import io
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import structs
 
+from hpcai.inputfile import Case
 from hpcai.record.entry import Entry, Row, Table
 from hpcai.record.record import Record, fields
 from hpcai.record.result import Result
 from hpcai.report import memory, telemetry
-from hpcai.report.text import printed
+from hpcai.report.text import layer_line, printed
 from hpcai.results.assembly import ended, rows_of
+from hpcai.results.layers import of_test
 from hpcai.workloads import registry
 
 # Columns of result.csv, in the order in which they stand; scores that are declared as columns follow.
 ROW = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
-SETTINGS = ("DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
+SETTINGS = ("LEVEL", "DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
 
 
 def block(result: Result, entry: Entry) -> str:
     """Printed block of a test: HPL's row with its lines, or a table."""
     lines = registry.part(entry.workload, "lines")
     if not isinstance(entry, Table):
-        return str(lines.block(entry))
+        return str(lines.block(entry)) + printed([*_layers(result, entry), ""])
     notes = [*memory.lines(entry.memory), *memory.notes(entry.memory), telemetry.note(entry.telemetry), ""]
     return str(lines.block(entry, rows_of(result, entry))) + printed(notes)
+
+
+def _layers(result: Result, test: Entry) -> Iterator[str]:
+    """The layers that depend on the KEYs of a test; the others are in the head of the report."""
+    case = Case(test.index, test.workload, test.settings)
+    return map(layer_line, of_test(case, result.environment, result.version))
 
 
 def blocks(result: Result) -> str:

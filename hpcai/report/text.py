@@ -6,12 +6,15 @@ So parsers made for HPL read the report unchanged.
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from hpcai.results.layers import Layer
+
 LINE, DASHES = "=" * 80, "-" * 80
 WIDTH = 200
 NAME_WIDTH = 48  # label of HPL's residual, whose line begins in the first column
 # Strings that parsers search for, and their replacements in headers, paths and machine names.
 WORDS_OF_PARSERS = {"WR": "Wr", " Gflops": " GFLOP/s", "End of Tests": "End of tests", "HOSTLIST": "Hostlist"}
 VERDICTS = {"PASSED": "Passed", "FAILED": "Failed"}
+SUBJECT = re.compile(r"(level \w+: layer \d:|\S*) ?(.*)")  # of a reason, and its value
 LIKE_A_ROW = re.compile(r"(\d+(?:\s+\d+){3})(?=\s+\d*\.\d*\s+[-+.\d])")  # four integers, a decimal, a number
 
 
@@ -33,8 +36,13 @@ def score(name: str, value: float | None, otherwise: str = "") -> str:
     return f"{name:>{NAME_WIDTH}}= {otherwise:>16}" if value is None else f"{name:>{NAME_WIDTH}}= {value:16.7f}"
 
 
+def layer_line(layer: Layer) -> str:
+    """The line of one of the nine layers."""
+    return f"Layer {layer.number} : {free(layer.text)}"
+
+
 def with_reasons(verdict: str, reasons: Sequence[str]) -> str:
-    """A verdict with every reason; without the official values if the line would be too wide."""
+    """A verdict with every reason; without the values to be if the line would be too wide."""
     line = "; ".join([verdict, *reasons])
     return line if len(line) <= WIDTH else "; ".join([verdict, *_short(reasons)])
 
@@ -42,7 +50,9 @@ def with_reasons(verdict: str, reasons: Sequence[str]) -> str:
 def _short(reasons: Sequence[str]) -> list[str]:
     found: dict[str, list[str]] = {}
     for reason in reasons:
-        subject, _, value = reason.partition(", official")[0].partition(" ")
+        parts = SUBJECT.match(re.split(", official|, reference", reason)[0])
+        assert parts, "the pattern matches any text"
+        subject, value = parts.groups()
         found.setdefault(subject, []).append(value)
     return [f"{subject} {' '.join(dict.fromkeys(values))}" for subject, values in found.items()]
 

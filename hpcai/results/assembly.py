@@ -14,6 +14,7 @@ from hpcai.record.plain import checked
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
 from hpcai.results.claim import Subject, violated
+from hpcai.results.layers import at_level
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import tv
 from hpcai.workloads import registry
@@ -23,7 +24,8 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
     """The result with one more test, and the entry of that test."""
     before = Before(result.tests, result.tables, result.kernels, result.collectives)
     checks, measured = registry.part(case.workload, "checks"), as_stored(measured)
-    entry = checked(with_claims(case, checks.build(case, measured, before), result.environment))
+    entry = with_claims(case, checks.build(case, measured, before), result.environment)
+    entry = checked(at_level(entry, case, result.environment))
     if isinstance(entry, Row):
         return structs.replace(result, tests=(*result.tests, entry)), entry
     member = registry.workload(case.workload).rows

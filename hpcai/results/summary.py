@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator, Sequence
 
-from msgspec import structs
+from msgspec import convert, structs
 
 from hpcai.formulas import eligibility
 from hpcai.record.entry import Row
 from hpcai.record.plain import checked, digest, plain
+from hpcai.record.record import Level
 from hpcai.record.result import Best, Result, RunCeilings, Summary
 from hpcai.results.repetitions import repeatability, repetitions
 from hpcai.workloads import registry
@@ -42,6 +43,7 @@ def summarise(result: Result, planned: int) -> Summary:
         best=tuple(best_rows([test for test in result.tests if test.verdict == "PASSED"] or result.tests)),
         ceilings=run_ceilings(result),
         repeatability=repeatability(result.tests),
+        level=convert(result.input.run["LEVEL"].value, Level),
         fingerprint=digest(document),
     )
 

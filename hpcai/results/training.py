@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 from hpcai.formulas import eligibility
+from hpcai.formulas.official_rules import OfficialRules
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
@@ -36,7 +37,7 @@ def training_row(
     counted: Operations,
     quality: Qualities,
     scores: TrainingScores,
-    rules: eligibility.OfficialRules,
+    rules: OfficialRules,
 ) -> Entry:
     """The entry of a test; `rules` are the workload's official rules."""
     raw: TrainingRaw = measured.raw
@@ -71,9 +72,7 @@ def dataset_facts(case: Case, dataset: Dataset) -> dict[str, Any]:
     }
 
 
-def official(
-    case: Case, raw: TrainingRaw, passed: Verdict, rules: eligibility.OfficialRules
-) -> eligibility.Eligibility:
+def official(case: Case, raw: TrainingRaw, passed: Verdict, rules: OfficialRules) -> eligibility.Eligibility:
     """Eligibility of a test."""
     return eligibility.official(
         {

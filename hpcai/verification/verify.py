@@ -8,11 +8,13 @@ from pathlib import Path
 
 from msgspec import structs
 
+from hpcai import __version__
 from hpcai.claims.machine_claims import violated_machine_claims, violated_run_claims
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case
+from hpcai.machine import program_source
 from hpcai.record.entry import Entry
-from hpcai.record.loading import read
+from hpcai.record.loading import load, read
 from hpcai.record.loading import result_of as loaded
 from hpcai.record.older import as_older, is_older, upgraded
 from hpcai.record.plain import plain
@@ -67,6 +69,18 @@ def sound_message(path: Path) -> str:
         compared += f"; report, tables and status of schema {document['schema']} are not compared"
     tests = f"{summary.passed} of {summary.planned} tests PASSED"
     return f"every number follows from the raw measurements, {compared}; {summary.valid}, {tests}"
+
+
+def notes(path: Path) -> list[str]:
+    """What a reader should know about a result, whether it is sound or not: source of the same version that differs."""
+    try:
+        result = load(path)
+    except HpcaiError:
+        return []
+    made, here = result.environment.source_sha256, program_source.digest()
+    if result.version != __version__ or made in ("", here):
+        return []
+    return [f"source {made[:12]} of version {__version__} made it, source {here[:12]} of the same version verifies it"]
 
 
 def _further_files(test: Entry) -> list[str]:

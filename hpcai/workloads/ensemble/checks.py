@@ -2,7 +2,8 @@
 
 from msgspec import structs
 
-from hpcai.formulas import eligibility, score
+from hpcai.formulas import score
+from hpcai.formulas.official_rules import IMAGES
 from hpcai.inputfile import Case
 from hpcai.record.training_scores import PublishedFigures
 from hpcai.results.measured import Before, Measured
@@ -12,7 +13,9 @@ from hpcai.results.training import credited, training_operations, training_row
 from hpcai.workloads.ensemble import QUALITY
 from hpcai.workloads.ensemble.record import EnsembleRaw, EnsembleRow
 
-__all__ = ["build", "credited"]
+__all__ = ["RULES", "build", "credited"]
+
+RULES = IMAGES
 
 
 def build(case: Case, measured: Measured, before: Before) -> EnsembleRow:
@@ -21,7 +24,7 @@ def build(case: Case, measured: Measured, before: Before) -> EnsembleRow:
     counted, found = training_operations(case, raw), qualities(case, raw)
     scores = training_scores(case, measured, counted, found, before)
     scores = structs.replace(scores, published=published(case, raw, found))
-    return training_row(EnsembleRow, case, measured, counted, found, scores, eligibility.IMAGES)
+    return training_row(EnsembleRow, case, measured, counted, found, scores, RULES)
 
 
 def published(case: Case, raw: EnsembleRaw, found: Qualities) -> PublishedFigures | None:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 
 from hpcai.formulas import eligibility, score
+from hpcai.formulas.official_rules import SEARCHES
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.formulas.trial_schedule import number
@@ -24,7 +25,9 @@ from hpcai.workloads.nas.record import SearchRaw, SearchRow, TrialRow
 from hpcai.workloads.nas.score_record import SearchScores
 from hpcai.workloads.nas.scores import search_scores, training_time
 
-__all__ = ["build", "credited"]
+__all__ = ["RULES", "build", "credited"]
+
+RULES = SEARCHES
 
 PRESERVATION = CheckDeclaration(
     "max|child(x)-parent(x)|/(1e-10*max|parent(x)|)",

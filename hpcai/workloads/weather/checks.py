@@ -3,7 +3,7 @@
 from msgspec import structs
 
 from hpcai.detections.agreement import pairs
-from hpcai.formulas import eligibility
+from hpcai.formulas.official_rules import WEATHER
 from hpcai.formulas.score import mean_precision
 from hpcai.inputfile import Case
 from hpcai.record.training_scores import TrainingScores
@@ -13,7 +13,9 @@ from hpcai.results.scores import training_scores
 from hpcai.results.training import credited, training_operations, training_row
 from hpcai.workloads.weather.record import LoadingScores, WeatherRaw, WeatherRow, WeatherScores
 
-__all__ = ["build", "credited"]
+__all__ = ["RULES", "build", "credited"]
+
+RULES = WEATHER
 
 
 def build(case: Case, measured: Measured, before: Before) -> WeatherRow:
@@ -21,7 +23,7 @@ def build(case: Case, measured: Measured, before: Before) -> WeatherRow:
     raw: WeatherRaw = measured.raw
     counted, found = training_operations(case, raw), qualities(case, raw)
     scores = weather_scores(case, raw, training_scores(case, measured, counted, found, before))
-    return training_row(WeatherRow, case, measured, counted, found, scores, eligibility.WEATHER)
+    return training_row(WeatherRow, case, measured, counted, found, scores, RULES)
 
 
 def weather_scores(case: Case, raw: WeatherRaw, scores: TrainingScores) -> WeatherScores:
