@@ -151,7 +151,7 @@ _DECLARED = (
     ),
     _choice("PARALLEL", "how a group divides the training of its model", "data"),
     _choice(
-        *("ALLREDUCE", "algorithm of the all-reduce of gradients; auto = the fastest at their size"),
+        *("ALLREDUCE", "algorithm of the all-reduce of gradients; auto = the cheapest at their size"),
         *("flat", "hierarchical", "torus", "auto"),
     ),
     _trains(
