@@ -135,7 +135,7 @@ def _benchmark(options: cli.Options) -> int:
 
     given = library_variables.settings(os.environ)  # before this program sets any
     memory.suspend_collection()
-    faulthandler.enable(sys.__stderr__)  # a crash in a library shows the Python stacks of its rank
+    faulthandler.enable(sys.__stderr__ or 2)  # a crash in a library shows the Python stacks of its rank
     signals.record_signals(rank_watch.silence)
     worlds.abort_on_early_exit()
     try:

@@ -1,10 +1,9 @@
 """Each optimiser trains and its steps are replayed by its formula; each fault of an optimiser's family is detected."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
-import torch
+from optimiser_changes import FAULTS
 from sampled_parameters import fast
 from test_replay import ran
 from tiny import CPU, alone, bits, training, unending
@@ -12,7 +11,6 @@ from tiny import CPU, alone, bits, training, unending
 from hpcai.clock import Phases
 from hpcai.inputfile.keys import keys_by_name
 from hpcai.record.check_declarations import TERM_LOST
-from hpcai.train import layerwise
 from hpcai.train.loop import Training
 from hpcai.update_rules import RULES as RULES_BY_NAME
 from hpcai.update_rules.adagrad import AdaGrad
@@ -97,114 +95,6 @@ def test_every_key_of_an_optimiser_is_declared_as_used_by_it() -> None:
 def one_step(trained: Training, number: int) -> None:
     ((x, y, _),) = trained.loader([trained.sampler.draw(trained.shard.step_positions(number))])
     trained._step(x, y)
-
-
-def before_steps(trained: Training, change: Callable[[torch.optim.Optimizer], None]) -> None:
-    """The optimiser is altered before each step."""
-    trained.state.optimiser.register_step_pre_hook(lambda optimiser, *_: change(optimiser))
-
-
-def options(trained: Training, **changes: Any) -> None:
-    for group in trained.state.optimiser.param_groups:
-        group.update(changes)
-
-
-def rate_of(factor: float) -> Callable[[Training], None]:
-    """The learning rate is multiplied by a factor."""
-
-    def change(optimiser: torch.optim.Optimizer) -> None:
-        for group in optimiser.param_groups:
-            group["lr"] *= factor
-
-    return lambda trained: before_steps(trained, change)
-
-
-def norms_decay(trained: Training) -> None:
-    """Weight decay acts on batch norm and biases as well."""
-    decaying, others = trained.state.optimiser.param_groups
-    others["weight_decay"] = 20 * decaying["weight_decay"]
-
-
-def state_reset(name: str) -> Callable[[Training], None]:
-    """A state tensor is 0 before each step: it is not kept."""
-
-    def change(optimiser: torch.optim.Optimizer) -> None:
-        for kept in optimiser.state.values():
-            kept[name].zero_()
-
-    return lambda trained: before_steps(trained, change)
-
-
-def number_off(trained: Training) -> None:
-    """The bias is corrected as in a later update."""
-
-    def change(optimiser: torch.optim.Optimizer) -> None:
-        for group in optimiser.param_groups:
-            group["number"] = group.get("number", 0) + 1
-        for kept in optimiser.state.values():
-            if "step" in kept:
-                kept["step"] += 1
-
-    before_steps(trained, change)
-
-
-def weights_of_a_layer_kept(trained: Training) -> None:
-    """One layer is not updated, though its state is."""
-    weight = max(trained.state.module.parameters(), key=lambda p: p.ndim).detach()
-    kept: list[torch.Tensor] = []
-    trained.state.optimiser.register_step_pre_hook(lambda *_: kept.append(weight.clone()))
-    trained.state.optimiser.register_step_post_hook(lambda *_: weight.copy_(kept.pop()))
-
-
-def one_ratio(trained: Training) -> None:
-    """The rate is adapted to the norms of the whole model, not to those of each tensor."""
-    optimiser: Any = trained.state.optimiser
-    on_device, genuine = optimiser.on_device, layerwise.norms
-
-    def of_model(tensors: list[torch.Tensor]) -> torch.Tensor:
-        every = genuine(tensors)
-        return torch.full_like(every, float(every.norm()))
-
-    def on_host(group: Any, step: Any, scale: float) -> None:
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(layerwise, "norms", of_model)
-            on_device(group, step.unscaled())
-
-    optimiser.on_host = on_host
-
-
-MOMENT_FAULTS = {
-    "first moment not kept": state_reset("exp_avg"),
-    "second moment not kept": state_reset("exp_avg_sq"),
-    "other beta1": lambda t: options(t, betas=(0.8, 0.99)),
-    "other beta2": lambda t: options(t, betas=(0.9, 0.9)),
-    "wrong bias correction": number_off,
-    "decay left out": lambda t: options(t, weight_decay=0.0),
-    "norms decay": norms_decay,
-    "rate one percent too high": rate_of(1.01),
-    "a layer not updated": weights_of_a_layer_kept,
-}
-FAULTS: dict[str, dict[str, Callable[[Training], None]]] = {
-    "adam": MOMENT_FAULTS,
-    "adamw": MOMENT_FAULTS,
-    "adagrad": {
-        "squares not kept": state_reset("sum"),
-        "decay left out": lambda t: options(t, weight_decay=0.0),
-        "norms decay": norms_decay,
-        "other epsilon": lambda t: options(t, eps=0.1),
-        "rate ten percent too high": rate_of(1.1),
-        "a layer not updated": weights_of_a_layer_kept,
-    },
-    "lars": {
-        "velocity not kept": state_reset("momentum_buffer"),
-        "other momentum": lambda t: options(t, momentum=0.8),
-        "other trust": lambda t: options(t, trust=0.03),
-        "trust of a model": one_ratio,
-        "norms decay": norms_decay,
-        "a layer not updated": weights_of_a_layer_kept,
-    },
-    "lamb": {**MOMENT_FAULTS, "trust of a model": one_ratio},
-}
 
 
 EVERY = [(name, fault) for name, faults in FAULTS.items() for fault in faults]
