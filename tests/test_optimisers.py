@@ -3,13 +3,16 @@
 from typing import Any
 
 import pytest
+import torch
 from optimiser_changes import FAULTS
 from sampled_parameters import fast
 from test_replay import ran
-from tiny import CPU, alone, bits, training, unending
+from tiny import CPU, GRAPH, alone, bits, training, unending
 
 from hpcai.clock import Phases
 from hpcai.inputfile.keys import keys_by_name
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Add, Conv, Relu
 from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.update_rules import RULES as RULES_BY_NAME
@@ -50,6 +53,26 @@ def test_an_optimiser_trains_and_its_steps_are_replayed(name: str, precision: st
     assert max(found.deviation[0], found.lost[0] / TERM_LOST) < 0.25
     losses = [point.loss for point in trained.state.progress.curve]
     assert losses[-1] < losses[0]
+
+
+def with_silent_layer() -> Graph:
+    """The tiny network, where the sum adds the output of one more convolution."""
+    silent = Layer("silent", Conv(4, (3, 3), (1, 1), (1, 1), bias=True), ("stem_relu",))
+    added = Layer("sum", Add(), ("branch_norm", "silent_relu"))
+    layers = [added if layer.name == "sum" else layer for layer in GRAPH.layers]
+    place = layers.index(added)
+    return Graph((*layers[:place], silent, Layer("silent_relu", Relu(), ("silent",)), *layers[place:]))
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_weights_whose_gradient_is_zero_only_decay(name: str) -> None:
+    """As those of a layer whose output counts for no sample."""
+    trained = made(name, graph=with_silent_layer())
+    silent = trained.state.module.get_submodule("silent")
+    silent.bias.data.fill_(-1e3)
+    before = silent.weight.detach().clone()
+    assert worst(trained) < 0.25
+    assert (silent.bias == -1e3).all() and not torch.equal(silent.weight, before)
 
 
 @pytest.mark.parametrize("name", RULES)

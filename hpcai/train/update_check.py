@@ -135,7 +135,8 @@ def _compare_sum(
 
     `kind` is the type that the sum is rounded to. Below its smallest normal number the spacing is constant.
     """
-    norms = sum(map(_norm, terms.others.values())) + terms.gain * t.size + len(difference) ** 0.5 * kind.tiny
+    norms = sum(map(_norm, terms.others.values())) + len(difference) ** 0.5 * kind.tiny
+    norms += max(terms.gain * t.size, _norm(terms.of_gradient(t.mean)))  # weight decay may be part of the second
     rounding = 8 * step.ranks**0.5 * kind.eps / 2 * norms
     spread = terms.gain * (t.spread + t.sent_error / step.rounding_allowance)  # both are errors of the gradient
     deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
