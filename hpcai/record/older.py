@@ -20,6 +20,8 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("apc", "apc_gflop", "apc_hpcai500", "published"),
             *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
             *("all_reduce", "sent", "gradient_cost"),
+            *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
+            *("loaded_per_second", "loaded_bytes_per_second"),
         }
     )
 }
