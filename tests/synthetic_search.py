@@ -3,12 +3,13 @@
 import json
 from collections.abc import Callable, Sequence
 from functools import cache
-from math import ceil, prod
+from math import ceil
 from typing import Any
 
 from msgspec import convert
 from msgspec.structs import replace
 from small_run import INPUT, golden
+from trial_records import loaded
 
 from hpcai import networks, opcount
 from hpcai.comm.grid_coordinates import grids_of, groups_of, idle_ranks, listed_grids
@@ -211,24 +212,12 @@ def _of_trials(case: Case, data: Json, trials: list[Json], seconds: float) -> Js
             "differing_ranks": work["differing_ranks"],
             "between_nodes": 0,
         },
-        "loading": _loaded(trials, data),
+        "loading": loaded(trials, data),
         "coordinator": {"requests": 30, "busy_seconds": 0.02, "wait_mean": 1e-4, "wait_max": 5e-4},
         "proposals": {"count": 11, "rejected": 1, "seconds_mean": 0.1, "seconds_max": 0.3},
         "largest_deviation": 1e-13,
         "ended_by": "duration",
         "phases": phases,
-    }
-
-
-def _loaded(trials: Sequence[Json], data: Json) -> Json:
-    """Loading of all samples, and of a batch that the end of time left unused."""
-    unused = sum(trial["hyperparameters"]["batch"] for trial in trials if trial["end"] == "time")
-    samples = unused + sum(entry["samples"] for trial in trials for entry in trial["curve"])
-    return {
-        "loaded_samples": samples,
-        "loaded_bytes": samples * prod(data["shape"]),
-        "load_seconds": 0.5,
-        "wait_seconds": 0.02,
     }
 
 
