@@ -13,7 +13,7 @@ class Loading(Record, kw_only=True):
     """Loading of the training samples in the timed region, summed over all ranks; no count in older results."""
 
     loaded_samples: Annotated[
-        Count | None, about("samples made ready, those of skipped steps and unused batches included")
+        Count | None, about("samples made ready, also those of skipped steps and of batches that an end of time left unused")
     ] = None
     loaded_bytes: Annotated[
         Count | None,
@@ -27,7 +27,7 @@ class Loading(Record, kw_only=True):
         Seconds,
         about(
             "time of the loading threads: reading, decompressing or generating, and on the host cropping and "
-            "normalising; not waiting for room",
+            "normalising; without waiting for the training to take a batch",
             unit="s",
         ),
     ]
