@@ -129,7 +129,7 @@ def loader(pixels: ArraySplit, batch: int) -> Loader:
 
 
 def bits(value: Any) -> Any:
-    """A snapshot with every tensor replaced by its bytes, without what differs from run to run: seconds, loading."""
+    """A snapshot with every tensor replaced by its bytes, without what differs between runs: seconds, loading."""
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(value, dict):
