@@ -13,7 +13,8 @@ class Loading(Record, kw_only=True):
     """Loading of the training samples in the timed region, summed over all ranks; no count in older results."""
 
     loaded_samples: Annotated[
-        Count | None, about("samples made ready, also those of skipped steps and of batches that an end of time left unused")
+        Count | None,
+        about("samples made ready, also those of skipped steps and of batches that an end of time left unused"),
     ] = None
     loaded_bytes: Annotated[
         Count | None,
