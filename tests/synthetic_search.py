@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import convert
 from msgspec.structs import replace
 from small_run import INPUT, golden
+from trial_records import loaded
 
 from hpcai import networks, opcount
 from hpcai.comm.grid_coordinates import grids_of, groups_of, idle_ranks, listed_grids
@@ -211,6 +212,7 @@ def _of_trials(case: Case, data: Json, trials: list[Json], seconds: float) -> Js
             "differing_ranks": work["differing_ranks"],
             "between_nodes": 0,
         },
+        "loading": loaded(trials, data),
         "coordinator": {"requests": 30, "busy_seconds": 0.02, "wait_mean": 1e-4, "wait_max": 5e-4},
         "proposals": {"count": 11, "rejected": 1, "seconds_mean": 0.1, "seconds_max": 0.3},
         "largest_deviation": 1e-13,

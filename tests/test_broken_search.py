@@ -5,13 +5,16 @@ from typing import Any
 
 import pytest
 from alterations import Where, put, verified
+from msgspec import convert
 from msgspec.structs import replace
 from report_readers import assert_parsers_read_it
 from small_run import cases_of, rebuilt
 from synthetic_search import entry_of_search, searched
+from trial_records import loaded
 
 from hpcai.record.loading import result_of
 from hpcai.record.plain import plain
+from hpcai.record.sample_loading import Loading
 from hpcai.report import files
 from hpcai.results import assembly
 from hpcai.workloads.nas.record import SearchMeasured, StoppedSearch
@@ -33,7 +36,8 @@ def stopped(trials: int) -> StoppedSearch:
         samples=sum(trial.samples for trial in first),
     )
     seconds = max((trial.returned for trial in first), default=0.0)
-    return replace(found, trials=first, granted=trials, seconds=seconds, work=work)
+    loading = convert(loaded([plain(trial) for trial in first], plain(raw.dataset)), Loading)
+    return replace(found, trials=first, granted=trials, seconds=seconds, work=work, loading=loading)
 
 
 def broken_off(raw: StoppedSearch | None) -> Json:

@@ -61,6 +61,7 @@ IN_A_GROUP = {
     "stale_gradients": {DEVIATION},
     "bit_flipped_after_training": {SAME, CHANGED},
     "convolutions_not_updated": {DEVIATION, LOST},
+    "loading_not_summed_over_ranks": {CLAIMS},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
@@ -90,6 +91,7 @@ IN_AN_ENSEMBLE = {
     "statistic_changed_between_epochs": {CHANGED},
     "bit_flipped_in_a_step": {DEVIATION},
     "momentum_forgotten": {DEVIATION, LOST},
+    "loading_counted_twice": {CLAIMS},
 }
 PERHAPS = {"first_element_lost": {DEVIATION, LOST}, "last_element_lost": {DEVIATION, LOST}}  # by its size
 # Wrong gradients or factors are detected otherwise.

@@ -47,8 +47,7 @@ def test_published_fields_are_read_block_by_block(tmp_path: Any, ranks: int) -> 
     assert own == list(Blockwise(draws, begins, 7, 2, ranks)(np.arange(draws.size)))
 
 
-def test_loading_is_measured_for_fields_and_not_for_images() -> None:
-    assert loader_of(random_images(20, 1), 8).measured() == {}
+def test_reading_is_measured_for_fields() -> None:
     split = Memory()
     load = loader(split, depth=0)
     assert load.measured() == dict.fromkeys(load.measured(), 0)

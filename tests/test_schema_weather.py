@@ -9,6 +9,7 @@ from sampled_parameters import IN_PARTS, of_part
 from small_run import golden_weather, weather_run
 from test_schema import OPEN, VALIDATOR, altered, objects
 
+from hpcai.record.older import LACKING
 from hpcai.record.schema import schema
 
 Json = dict[str, Any]
@@ -54,6 +55,8 @@ def test_every_field_has_its_type(part: int) -> None:
     for path, fields in of_part(objects(stored()), part):
         for field, value in fields.items():
             for wrong in WRONG.get(type(value), (True, {})):
+                if wrong is None and field in LACKING["hpcai-result/3"]:
+                    continue  # null in older results
                 other, found = altered(stored(), path)
                 found[field] = wrong
                 assert not OF_TEST.is_valid(other), (path, field, wrong)

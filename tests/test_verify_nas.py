@@ -37,7 +37,8 @@ UNPROVEN = {
     "raw.coordinator.busy_seconds", "raw.coordinator.wait_mean", "raw.coordinator.wait_max", "raw.proposals.count",
     "raw.proposals.seconds_mean", "raw.proposals.seconds_max", "raw.proposals.rejected", "raw.phases.start_up",
     "raw.phases.set_up", "raw.phases.residuals", "raw.phases.search", "memory.peak_bytes", "memory.baseline_bytes",
-    "memory.planned_bytes", "memory.data.data_bytes", "memory.data.image_bytes",
+    "memory.planned_bytes", "memory.data.data_bytes", "memory.data.image_bytes", "raw.loading.load_seconds",
+    "raw.loading.wait_seconds",
 }  # fmt: skip
 
 OPTIONAL = LACKING["hpcai-result/3"] | {  # fields that the loader allows to be missing, but verification does not

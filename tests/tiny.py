@@ -129,11 +129,11 @@ def loader(pixels: ArraySplit, batch: int) -> Loader:
 
 
 def bits(value: Any) -> Any:
-    """A snapshot with every tensor replaced by its bytes, and without the seconds, which differ from run to run."""
+    """A snapshot with every tensor replaced by its bytes, without what differs between runs: seconds, loading."""
     if isinstance(value, torch.Tensor):
         return str(value.dtype), tuple(value.shape), value.contiguous().view(-1).view(torch.uint8).numpy().tobytes()
     if isinstance(value, dict):
-        return {key: bits(item) for key, item in value.items() if not str(key).endswith("seconds")}
+        return {key: bits(item) for key, item in value.items() if not str(key).endswith(("seconds", "loading"))}
     return [bits(item) for item in value] if isinstance(value, list) else value
 
 

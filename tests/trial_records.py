@@ -1,5 +1,7 @@
 """Records of trials for tests: valid ones, whose fields a test replaces."""
 
+from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from msgspec.structs import replace
@@ -50,3 +52,15 @@ def entry(**values: Any) -> CurveEntry:
 def trial(**values: Any) -> Trial:
     """A trial with these values."""
     return replace(TRIAL, **values)
+
+
+def loaded(trials: Sequence[dict[str, Any]], data: dict[str, Any]) -> dict[str, Any]:
+    """Loading of all samples, and of a batch that the end of time left unused."""
+    unused = sum(trial["hyperparameters"]["batch"] for trial in trials if trial["end"] == "time")
+    samples = unused + sum(entry["samples"] for trial in trials for entry in trial["curve"])
+    return {
+        "loaded_samples": samples,
+        "loaded_bytes": samples * prod(data["shape"]),
+        "load_seconds": 0.5,
+        "wait_seconds": 0.02,
+    }

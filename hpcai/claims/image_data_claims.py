@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from functools import lru_cache
+from math import prod
 
 from hpcai.claims.dataset_claims import dataset_of, described, target_claim
 from hpcai.data import catalog, fashion_mnist, packed_images
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.image_dataset import description
-from hpcai.data.image_shards import CHANNELS
+from hpcai.data.image_shards import CHANNELS, SIDE
 from hpcai.inputfile import Case
 from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
@@ -18,6 +19,7 @@ SAME_EVERYWHERE = ("fashion", GENERATED)  # values of DATASET available everywhe
 FILES, PACKED = "fashion", "imagenet"  # prefixes of other values
 TARGETS = {FILES: catalog.TARGET_FULL, PACKED: packed_images.TARGET}
 FULL = {FILES: {"train": 60_000, "validation": 10_000}, PACKED: packed_images.SAMPLES}
+PACKED_IMAGE = CHANNELS * SIDE**2  # bytes of a packed image
 Holds = Callable[[Case, Dataset], bool]
 
 
@@ -33,6 +35,16 @@ def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
     """Description and target of a dataset, which is then released."""
     found = catalog.open_for(dict(settings))
     return description(found), found.target
+
+
+def is_packed(case: Case) -> bool:
+    """Whether the images are packed in files, larger than the network sees them."""
+    return case.dataset.startswith(f"{PACKED}:")
+
+
+def image_bytes(subject: Subject) -> int:
+    """Bytes of an image as it is read, or generated."""
+    return PACKED_IMAGE if is_packed(subject.case) else prod(dataset_of(subject).shape)
 
 
 def image_data(where: str = "raw.") -> tuple[Claim, ...]:

@@ -56,20 +56,20 @@ class BatchReader:
         with ThreadPoolExecutor(self.threads, "hpcai-reader") as pool:
             yield pool
 
-    def fill(self, out: Pixels, indices: Integers, boxes: Boxes, pool: Executor | None) -> None:
-        """Fill out uint8[n, *shape] piece by piece."""
+    def fill(self, out: Pixels, indices: Integers, boxes: Boxes, pool: Executor | None) -> int:
+        """Fill out uint8[n, *shape] piece by piece; returns the bytes of the images before they were cropped."""
 
-        def fill_piece(begin: int) -> None:
+        def fill_piece(begin: int) -> int:
             piece = slice(begin, begin + _PIECE)
             images = self.split.images(indices[piece]).transpose(0, 2, 3, 1)
             if self.crops_on_device:
                 np.copyto(out[piece], images)
             else:
                 self._crop(images, boxes[piece], out[piece])
+            return images.nbytes
 
         begins = range(0, len(indices), _PIECE)
-        for _ in pool.map(fill_piece, begins) if pool else map(fill_piece, begins):
-            pass
+        return sum(pool.map(fill_piece, begins) if pool else map(fill_piece, begins))
 
     def finish(self, images: torch.Tensor, boxes: torch.Tensor | None) -> torch.Tensor:
         """Images uint8[n, 3, side, side] from the filled memory on the device; works on the caller's stream."""

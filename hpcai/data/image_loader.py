@@ -9,12 +9,14 @@ from typing import NamedTuple
 import torch
 from torch.nn.functional import interpolate
 
+from hpcai.clock import now
 from hpcai.data.batch_reader import BatchReader
 from hpcai.data.bootstrap import Sampler
-from hpcai.data.image_dataset import GeneratingSplit, Split
+from hpcai.data.image_dataset import GeneratingSplit, Pixels, Split
+from hpcai.data.load_counters import LoadCounters
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
-from hpcai.data.prefetch import Prefetcher, with_parameters
+from hpcai.data.prefetch import DEPTH, Prefetcher, with_parameters
 from hpcai.data.random_crops import Boxes, Crops
 from hpcai.data.transfer import DeviceBatch, transfer_to
 
@@ -48,7 +50,7 @@ class Loader:
         resolution: int = 0,
         *,
         batch: int,
-        depth: int = 2,
+        depth: int = DEPTH,
         crops: Crops | None = None,
     ) -> None:
         self._split, self._batch, self._depth, self._resolution = split, batch, depth, resolution
@@ -56,7 +58,7 @@ class Loader:
         self._scale, self._shift = 1 / (255 * deviation), -torch.tensor(mean, device=device) / deviation
         self._normalise = _on_device if device.type == "cuda" else _on_host
         self._early = device.type != "cuda"  # the loading thread normalises as well
-        self._transfer = transfer_to(device, batch)
+        self._transfer, self._loaded = transfer_to(device, batch), LoadCounters()
         self._reader = BatchReader(split, crops, resolution, device) if crops else None
         self._maker = split.maker(device) if isinstance(split, GeneratingSplit) else None
 
@@ -66,8 +68,8 @@ class Loader:
         return self._transfer.wait_seconds
 
     def measured(self) -> dict[str, float]:
-        """Empty: of images only `wait_seconds` is measured."""
-        return {}
+        """Cost of loading since the loader was made, by the names of `Loading`; reading it waits for a GPU."""
+        return {"wait_seconds": self.wait_seconds, **self._loaded.measured()}
 
     def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
         """The order in which `ranks` ranks take the draws of an epoch; random access to images is cheap."""
@@ -95,23 +97,37 @@ class Loader:
                     yield Batch(self._resized(x), staged.labels, staged.indices)
 
     def _load(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> DeviceBatch:
+        if len(indices) > self._batch:
+            raise ValueError(f"a batch of {len(indices)} samples; allowed: at most {self._batch}")
+        started = now()
         staged = self._stage(indices, boxes, pool)
-        return replace(staged, images=self._normalised(staged)) if self._early else staged
+        if self._early:
+            staged = replace(staged, images=self._normalised(staged))
+        self._loaded.add(len(indices), started)
+        return staged
 
     def _stage(self, indices: Integers, boxes: Boxes | None, pool: Executor | None) -> DeviceBatch:
-        n, reader = len(indices), self._reader
-        if n > self._batch:
-            raise ValueError(f"a batch of {n} samples; allowed: at most {self._batch}")
         labels = self._split.labels(indices)
         if self._maker:
-            return self._transfer.make(self._maker, labels, indices)
-        if reader is None:
-            return self._transfer.stage(self._split.images(indices), labels, indices)
-        wanted = reader.crops.evaluation(n) if boxes is None else boxes
-        to_device = wanted if reader.crops_on_device else None
-        return self._transfer.fill(
-            (n, *reader.shape), lambda out: reader.fill(out, indices, wanted, pool), labels, indices, to_device
-        )
+            staged = self._transfer.make(self._maker, labels, indices)
+            self._loaded.nbytes += staged.images.nbytes
+            return staged
+        if self._reader:
+            return self._cropped(self._reader, labels, indices, boxes, pool)
+        images = self._split.images(indices)
+        self._loaded.nbytes += images.nbytes
+        return self._transfer.stage(images, labels, indices)
+
+    def _cropped(
+        self, reader: BatchReader, labels: Integers, indices: Integers, boxes: Boxes | None, pool: Executor | None
+    ) -> DeviceBatch:
+        wanted = reader.crops.evaluation(len(indices)) if boxes is None else boxes
+
+        def write(out: Pixels) -> None:
+            self._loaded.nbytes += reader.fill(out, indices, wanted, pool)
+
+        shape, on_device = (len(indices), *reader.shape), wanted if reader.crops_on_device else None
+        return self._transfer.fill(shape, write, labels, indices, on_device)
 
     def _normalised(self, staged: DeviceBatch) -> torch.Tensor:
         images = self._reader.finish(staged.images, staged.boxes) if self._reader else staged.images

@@ -9,6 +9,8 @@ from hpcai.data.philox import Integers
 
 T = TypeVar("T")
 
+DEPTH = 2  # batches that a loader makes ready ahead of the training
+
 
 def with_parameters(batches: Iterable[Integers], parameters: Iterable[T] | None) -> Iterator[tuple[Integers, T | None]]:
     """Index arrays, each with its parameters; None without parameters."""

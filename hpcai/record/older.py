@@ -21,6 +21,8 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
             *("all_reduce", "sent", "gradient_cost"),
             *("variables", "source_sha256", "level"),
+            *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
+            *("loaded_per_second", "loaded_bytes_per_second"),
         }
     )
 }

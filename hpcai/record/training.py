@@ -17,6 +17,7 @@ from hpcai.record.preflight import (
     Worst,
 )
 from hpcai.record.record import Backend, Count, Record, Seconds, about
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
 
 
@@ -160,6 +161,7 @@ class TrainingRaw(Record, kw_only=True):
     site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
     all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
     sent: Annotated[SentGradients | None, about("DEGREE above 1 only: what a rank sent")] = None
+    loading: Annotated[Loading | None, about("loading of the training samples")] = None
 
 
 class TrainingRow(Row, kw_only=True):

@@ -6,6 +6,7 @@ from hpcai.record.all_reduce import GradientCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
+from hpcai.record.sample_loading import ByteRate, SampleRate
 
 Apc = Annotated[
     float | None,
@@ -200,6 +201,8 @@ class TrainingScores(Record, kw_only=True):
         ),
     ]
     samples_per_second: Annotated[float, about("N / Time", unit="1/s", label="samples/s")]
+    loaded_per_second: SampleRate = None
+    loaded_bytes_per_second: ByteRate = None
     memory_share: Annotated[
         float,
         about(

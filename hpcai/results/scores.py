@@ -12,6 +12,7 @@ from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
+from hpcai.results.read_rates import read_rates
 from hpcai.results.roofline import gradient_bandwidth, under_roofline
 from hpcai.results.row import per_sample
 from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
@@ -50,6 +51,7 @@ def training_scores(
         custom_share=custom_share(raw.preparation.kernel_choice),
         custom_speed=custom_speed(raw.preparation.vendor_comparison, raw.preparation.kernel_choice),
         samples_per_second=raw.work.samples / raw.phases.training,
+        **read_rates(case, raw.loading)._asdict(),
         memory_share=memory_share(measured.memory),
         staging_rate=staging_rate(raw.staging),
         busy_spread=busy_spread(raw.busy_seconds),

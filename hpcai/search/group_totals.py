@@ -5,17 +5,19 @@ from dataclasses import dataclass, field
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_run import TrialOutcome
 from hpcai.train.replay import Findings
+from hpcai.train.state import add_measured
 
 PHASES = ("training", "validation", "warm_up")
 
 
 @dataclass
 class GroupTotals:
-    """Totals over the trials of a group; the same on all its ranks except for the findings and the seconds."""
+    """Totals over the trials of a group; the same on all its ranks except for findings, seconds and loading."""
 
     differing_ranks: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     findings: Findings = field(default_factory=Findings)
+    loading: dict[str, float] = field(default_factory=dict)
     steps: int = 0
     samples: int = 0
     skipped_samples: int = 0
@@ -35,3 +37,4 @@ class GroupTotals:
             self.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:
             self.findings.add(outcome.training.replay.findings)
+            add_measured(self.loading, {}, outcome.training.state.progress.loading)

@@ -126,12 +126,11 @@ class Training:
         while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or finished):
             with phases.measure("replay"):
                 self.replay.begin()
-            waited, exposed = self.loader.wait_seconds, self.execution.communication.exposed_seconds
+            exposed = self.execution.communication.exposed_seconds
             loaded, sent = self.loader.measured(), self.execution.communication.measured()
             with phases.measure("training"):
                 self._epoch(executed, watch, callback)
             self.step_times.close()
-            self.state.progress.data_wait_seconds += self.loader.wait_seconds - waited
             self.state.progress.load(loaded, self.loader.measured())
             self.state.progress.send(sent, self.execution.communication.measured())
             self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed

@@ -60,22 +60,27 @@ class Progress:
     operations: int = 0  # executed operations, counted by hooks, rule `model`
     training_seconds: float = 0.0
     validation_seconds: float = 0.0
-    data_wait_seconds: float = 0.0
     exposed_seconds: float = 0.0  # of communication
-    loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training, if anything
+    loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training
     sent: dict[str, float] = field(default_factory=dict)  # seconds of packing gradients, and bytes sent by link
     curve: list[CurvePoint] = field(default_factory=list)
 
+    @property
+    def data_wait_seconds(self) -> float:
+        """Seconds in which the device waited for a batch."""
+        return self.loading.get("wait_seconds", 0.0)
+
     def load(self, before: dict[str, float], after: dict[str, float]) -> None:
         """Add the loader's measurements between two moments."""
-        _add(self.loading, before, after)
+        add_measured(self.loading, before, after)
 
     def send(self, before: dict[str, float], after: dict[str, float]) -> None:
         """Add the communication's measurements between two moments."""
-        _add(self.sent, before, after)
+        add_measured(self.sent, before, after)
 
 
-def _add(total: dict[str, float], before: dict[str, float], after: dict[str, float]) -> None:
+def add_measured(total: dict[str, float], before: dict[str, float], after: dict[str, float]) -> None:
+    """Add to named totals what was measured between two moments."""
     for name, value in after.items():
         total[name] = total.get(name, 0) + value - before.get(name, 0)
 

@@ -20,6 +20,7 @@ from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.dataset import Dataset, Validation
 from hpcai.record.preflight import KernelChoice
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
@@ -31,7 +32,7 @@ from hpcai.training.assembly import same_data
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.summation import all_reduce_of, sent_by
 from hpcai.training.times import profiled, times_of
-from hpcai.training.totals import models_of, so_far, work_of
+from hpcai.training.totals import loading_of, models_of, so_far, work_of
 from hpcai.workloads.registry import quality_of
 
 Report = Callable[[str, float], None]  # called with the progress of this rank's model, as text and as a share
@@ -42,6 +43,10 @@ Raw = TypeVar("Raw", bound=TrainingRaw, covariant=True)
 
 class Task(Protocol[Entry, Together, Raw]):
     """What a workload with P models defines for its stages. All but `describe` and `quality` is collective."""
+
+    @property
+    def loading(self) -> type[Loading]:
+        """The record of what its loader measures."""
 
     def open(self, case: Case, group: Group) -> Any:
         """The dataset, the same on every rank."""
@@ -175,6 +180,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             staging=self.active.copy.measured if self.active.copy else None,
             site_kernels=self.active.site_kernels,
             all_reduce=all_reduce_of(trained.execution.communication, group.active),
+            loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(trained.state.progress, trained.execution.communication, group),
         )
         return self.task.raw(shared, curve, together, trained)

@@ -1,6 +1,6 @@
 """Totals of a case's models over the ranks, in constant memory."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeVar
 
 from mpi4py import MPI
@@ -9,12 +9,15 @@ from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.dataset import Dataset, Validation
+from hpcai.record.record import fields
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Members, Models, StoppedTraining, Work
 from hpcai.train.data_parallel import differs_from_leader
 from hpcai.train.loop import Training
 from hpcai.workloads.workload import Quality
 
 Value = TypeVar("Value", int, float)
+Kind = TypeVar("Kind", bound=Loading)
 
 
 def work_of(training: Training, group: Group, curve: Sequence[Validation], samples: int, miscounted: int) -> Work:
@@ -76,6 +79,11 @@ def members_of(of: Quality, group: Group, values: Sequence[Value]) -> Members[Va
         max=across.allreduce(last, MPI.MAX),
         best=across.allreduce(of.best(values), MPI.MAX if of.larger_is_better else MPI.MIN),
     )
+
+
+def loading_of(kind: type[Kind], own: Mapping[str, float], comm: MPI.Comm) -> Kind:
+    """What the loaders measured, summed over the ranks of `comm`; `own` is of this rank, by name. Collective."""
+    return kind(**{field.name: comm.allreduce(own.get(field.name, 0)) for field in fields(kind)})
 
 
 def so_far(

@@ -3,7 +3,7 @@
 from typing import Any
 
 from msgspec import convert
-from sample_records import plain
+from sample_records import altered, plain
 from small_run import GOLDEN, WEATHER
 
 from hpcai.claims.kernel_choice_claims import batch_norms
@@ -50,7 +50,16 @@ STAGED = together(
 
 def stored(workload: str) -> list[Subject]:
     """The stored tests of a workload, two grids."""
-    return subjects_of(load((WEATHER if workload == "weather" else GOLDEN) / "result.json"))
+    subjects = subjects_of(load((WEATHER if workload == "weather" else GOLDEN) / "result.json"))
+    return [Subject(each.case, altered(each.entry, with_loading), each.environment) for each in subjects]
+
+
+def with_loading(entry: Any) -> None:
+    """Loading that fits an entry's work and samples, in place."""
+    raw = entry["raw"]
+    samples = raw["work"]["samples"] + raw["work"]["skipped_samples"]
+    found = {"loaded_samples": samples, "loaded_bytes": samples * entry["memory"]["data"]["image_bytes"]}
+    raw["loading"] = {"load_seconds": 0.5, "wait_seconds": 0.01, **(raw["loading"] or {}), **found}
 
 
 def subjects_of(result: Result) -> list[Subject]:
@@ -107,7 +116,8 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
     if raw.all_reduce is not None:
         elements = sum(graph_of(case, dataset).parameters.values())
         fits["raw.sent.bytes"] = needed_bytes(raw.all_reduce, elements, 4)
-    return rebuilt(subject, *(changed(path, value) for path, value in fits.items()), *alterations, **settings)
+    fitting = [changed(path, value) for path, value in fits.items()]
+    return rebuilt(subject, *fitting, *alterations, with_loading, **settings)
 
 
 def chosen(subject: Subject, *alterations: Alteration) -> Subject:

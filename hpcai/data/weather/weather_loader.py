@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from hpcai.clock import now
 from hpcai.data.bootstrap import Sampler
+from hpcai.data.load_counters import LoadCounters
 from hpcai.data.order import EpochOrder, Order, Shard
 from hpcai.data.philox import Integers
-from hpcai.data.prefetch import Prefetcher, with_parameters
+from hpcai.data.prefetch import DEPTH, Prefetcher, with_parameters
 from hpcai.data.transfer import DeviceBatch, transfer_to
 from hpcai.data.weather.augmentation import (
     SIGNS,
@@ -48,12 +49,11 @@ class Loader:
     loaded ahead, 0 for loading on demand without a thread.
     """
 
-    def __init__(self, data: Weather, split: Frames, device: torch.device, *, batch: int, depth: int = 2) -> None:
+    def __init__(self, data: Weather, split: Frames, device: torch.device, *, batch: int, depth: int = DEPTH) -> None:
         self._data, self._split, self._batch, self._depth = data, split, batch, depth
         self._on_device = device.type == "cuda"
         self._mean, self._std = (torch.from_numpy(values).to(device) for values in (data.mean, data.std))
-        self._transfer = transfer_to(device, batch)
-        self._seconds = 0.0
+        self._transfer, self._loaded = transfer_to(device, batch), LoadCounters()
         self._meter: ReadCounters = getattr(split, "meter", ReadCounters())  # generated frames read nothing
 
     @property
@@ -62,12 +62,11 @@ class Loader:
         return self._transfer.wait_seconds
 
     def measured(self) -> dict[str, float]:
-        """Cost of loading since the loader was made; reading it waits for a GPU.
+        """Cost of loading since the loader was made, by the names of `FieldLoading`; reading it waits for a GPU.
 
-        wait_seconds of the device; load_seconds of the loading thread; bytes_read, read_seconds and decompress_seconds
-        of the split since it was opened, summed over its threads.
+        bytes_read, read_seconds and decompress_seconds are of the split since it was opened, summed over its threads.
         """
-        return {"wait_seconds": self.wait_seconds, "load_seconds": self._seconds, **self._meter.measured()}
+        return {"wait_seconds": self.wait_seconds, **self._loaded.measured(), **self._meter.measured()}
 
     def order(self, sampler: Sampler, seed: int, epoch: int, ranks: int) -> Order:
         """The order in which `ranks` ranks take the draws of an epoch: block by block if frames are read in blocks.
@@ -102,11 +101,12 @@ class Loader:
             raise ValueError(f"a batch of {len(indices)} frames; allowed: at most {self._batch}")
         started = now()
         fields, boxes = self._split.frames(indices), self._split.boxes(indices)
+        self._loaded.nbytes += fields.nbytes
         if turns is not None:
             boxes = transformed_boxes(boxes, turns, *self._data.shape[1:])
         turns = unchanged(len(indices)) if turns is None else turns
         staged = self._staged(fields, turns, targets(boxes, self._data.classes), indices)
-        self._seconds += now() - started
+        self._loaded.add(len(indices), started)
         return staged
 
     def _staged(self, fields: Fields, turns: Transforms, labels: NDArray[np.float32], indices: Integers) -> DeviceBatch:

@@ -1,12 +1,13 @@
 """Claims about `[ensemble]`: dataset, work, curves, members and ensemble."""
 
 from collections.abc import Callable
-from math import comb, prod
+from math import comb
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
-from hpcai.claims.image_data_claims import IMAGE_DATA, PACKED, image_data
+from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
+from hpcai.claims.loading_claims import loading_claims, nothing, trained
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
@@ -18,7 +19,6 @@ from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.ensemble.record import EnsembleRaw
 
 LABEL = 8  # bytes of a class number
-PACKED_IMAGE = 3 * 256**2  # bytes of a packed image
 PACKED_SAMPLE = 2 * LABEL + 4  # bytes of its class, of all and by shard, and of its checksum
 
 
@@ -103,13 +103,9 @@ MODELS = (
 )
 
 
-def _packed(case: Case) -> bool:
-    return case.dataset.startswith(f"{PACKED}:")
-
-
 def _image(subject: Subject) -> bool:
-    expected = PACKED_IMAGE if _packed(subject.case) else prod(subject.entry.raw.dataset.shape)
-    return bool(subject.entry.memory.data and subject.entry.memory.data.image_bytes == expected)
+    data = subject.entry.memory.data
+    return bool(data and data.image_bytes == image_bytes(subject))
 
 
 def _whole(subject: Subject) -> bool:
@@ -121,7 +117,7 @@ def _whole(subject: Subject) -> bool:
     if used is None:
         return False
     samples, copies = data.training_samples + data.validation_samples, 1 if case.stage == "none" else 2
-    if _packed(case):
+    if is_packed(case):
         whole = copies * PACKED_SAMPLE * samples
         return used.data_bytes >= whole if case.samples else used.data_bytes == whole
     return used.data_bytes in (0, copies * samples * (used.image_bytes + LABEL))
@@ -149,6 +145,7 @@ CLAIMS: Claims = (
         *EXECUTION,
         *MEMORY,
         *DATA_IN_MEMORY,
+        *loading_claims(trained, nothing, image_bytes),
         *ROW_TELEMETRY,
     ),
 )

@@ -14,6 +14,7 @@ from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset as Description
 from hpcai.record.dataset import ImageValidation
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import classifier_ensemble
@@ -35,6 +36,8 @@ def run(
 
 class Classification:
     """Image classification; the ensemble's output is the mean of its models' outputs."""
+
+    loading = Loading
 
     def open(self, case: Case, group: Group) -> Dataset:
         """The dataset, the same on every rank."""

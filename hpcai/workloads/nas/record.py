@@ -7,6 +7,7 @@ from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
 from hpcai.record.trial import End, Hyperparameters, Operation, Trial
 from hpcai.workloads.nas.score_record import SearchScores
@@ -125,6 +126,9 @@ class SearchMeasured(Record, kw_only=True):
     probe: Annotated[PrecisionProbe | None, about("precision other than fp32 only: time of the heaviest layer")] = None
     vendor_comparison: Annotated[
         VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
+    ] = None
+    loading: Annotated[
+        Loading | None, about("loading of the training samples of all trials, without those of lost trials")
     ] = None
 
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.record import Count, Record, about
+from hpcai.record.sample_loading import ByteRate, SampleRate
 from hpcai.record.training_scores import Apc, ApcHpcai500
 from hpcai.record.trial import End
 
@@ -160,6 +161,8 @@ class SearchScores(Record, kw_only=True):
         ),
     ]
     samples_per_second: Annotated[float, about("N / Time", unit="1/s", label="samples/s")]
+    loaded_per_second: SampleRate = None
+    loaded_bytes_per_second: ByteRate = None
     idle_share: Annotated[float, about("shares.idle", csv=True)]
     shares: Annotated[SearchShares, about("shares of the duration of the search")]
     coordinator_share: Annotated[

@@ -10,6 +10,7 @@ from hpcai.inputfile import Case
 from hpcai.record.trial import ENDS, FAILED
 from hpcai.results import gains
 from hpcai.results.measured import Before, Measured
+from hpcai.results.read_rates import read_rates
 from hpcai.results.row import per_sample
 from hpcai.results.scores import memory_share, parallel_computation, staging_rate
 from hpcai.results.vendor_comparison import custom_speed
@@ -56,6 +57,7 @@ def search_scores(
         ops_efficiency=gains.efficiency(case, points[-1].ops, before.tests, "ops"),
         training_rate=credited / training if training else None,
         samples_per_second=raw.work.samples / training_time(raw),
+        **read_rates(case, raw.loading)._asdict(),
         idle_share=idle / raw.seconds,
         shares=_shares(raw),
         coordinator_share=raw.coordinator.busy_seconds / raw.seconds,

@@ -10,9 +10,11 @@ from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.formulas.score import LARGEST
 from hpcai.record.record import fields
+from hpcai.record.sample_loading import Loading
 from hpcai.record.trial import Trial
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.train import replay
+from hpcai.training.totals import loading_of
 from hpcai.workloads.nas.preparation import Prepared
 from hpcai.workloads.nas.record import (
     Coordinator,
@@ -59,6 +61,7 @@ def totals(
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
         replay=replay.measured(own.findings, group),
+        loading=loading_of(Loading, own.loading, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
         phases=_phases(group, phases),
     )

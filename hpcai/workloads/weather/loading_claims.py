@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from hpcai.claims.loading_claims import loading_claims, nothing, trained
 from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.detections.detection_tables import TRUE
@@ -39,8 +40,7 @@ def _frames_read(subject: Subject) -> bool:
     raw, data = subject.entry.raw, subject.entry.memory.data
     if data is None or data.image_bytes != 2 * _values(raw.dataset):
         return True
-    trained = raw.work.samples + raw.work.skipped_samples
-    return bool(raw.loading.bytes_read == trained * data.image_bytes)
+    return bool(raw.loading.bytes_read == trained(subject) * data.image_bytes)
 
 
 def _frame_bytes(subject: Subject) -> bool:
@@ -60,7 +60,14 @@ def _boxes(subject: Subject) -> bool:
     return data.data_bytes == boxes if subject.case.dataset == GENERATED else data.data_bytes >= boxes
 
 
+def _held_bytes(subject: Subject) -> int:
+    """Bytes of a frame that is not compressed."""
+    data = subject.entry.memory.data
+    return data.image_bytes if data else 0
+
+
 LOADING = (
+    *loading_claims(trained, nothing, _held_bytes),
     Claim("loading: nothing is read of generated fields", _of_raw(_generated), changed("raw.loading.bytes_read", 1)),
     Claim(
         "loading: seconds only where something is read",

@@ -23,7 +23,6 @@ from hpcai.models.detection.detector import build
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import BoxValidation
 from hpcai.record.dataset import Dataset as Description
-from hpcai.record.record import fields
 from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import detector_ensemble
@@ -39,7 +38,7 @@ from hpcai.training import stages
 from hpcai.training.assembly import placed
 from hpcai.training.totals import members_of
 from hpcai.workloads.weather import QUALITY, detections_file
-from hpcai.workloads.weather.record import Detections, Loading, StoppedWeather, WeatherRaw
+from hpcai.workloads.weather.record import Detections, FieldLoading, StoppedWeather, WeatherRaw
 
 
 def run(
@@ -51,6 +50,8 @@ def run(
 
 class Detection:
     """Extreme weather detection; the detections of the models are fused."""
+
+    loading = FieldLoading
 
     def __init__(self, folder: Path, index: int) -> None:
         self._folder, self._index = folder, index
@@ -108,7 +109,6 @@ class Detection:
             curve=group.active.bcast(tuple(curve)),
             members=members,
             ensemble=together,
-            loading=_loading(training, group),
         )
 
     def stopped(self, shared: StoppedTraining, curve: Sequence[BoxValidation]) -> StoppedWeather:
@@ -136,9 +136,3 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
     return Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )
-
-
-def _loading(trained: Training, group: Group) -> Loading:
-    """Bytes and seconds of loading the training frames in the timed region, summed over all active ranks."""
-    own = trained.state.progress.loading
-    return Loading(**{field.name: group.active.allreduce(own[field.name]) for field in fields(Loading)})

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from hpcai.record.dataset import BoxValidation, ClassPrecision
 from hpcai.record.record import Count, Record, Seconds, Sha256, about
+from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow
 from hpcai.record.training_scores import TrainingScores
 
@@ -22,13 +23,12 @@ class Detections(Record, kw_only=True):
     sha256: Annotated[Sha256, about("SHA-256 of the detections and true boxes in the file of detections")]
 
 
-class Loading(Record, kw_only=True):
-    """Bytes and seconds of loading the training frames in the timed region, summed over all ranks."""
+class FieldLoading(Loading, kw_only=True):
+    """Loading of the training frames in the timed region, summed over all ranks."""
 
     bytes_read: Annotated[Count, about("bytes read from files", unit="B")]
     read_seconds: Annotated[Seconds, about("time of reading, summed over threads", unit="s")]
     decompress_seconds: Annotated[Seconds, about("time of decompressing, summed over threads", unit="s")]
-    load_seconds: Annotated[Seconds, about("time of loading, reading and decompressing included", unit="s")]
 
 
 class WeatherRaw(TrainingRaw, kw_only=True):
@@ -37,7 +37,7 @@ class WeatherRaw(TrainingRaw, kw_only=True):
     curve: Annotated[tuple[BoxValidation, ...], about("validations of the first model")]
     members: Annotated[Members[float], about("mean average precision of the models one by one")]
     ensemble: Annotated[Detections, about("the models together")]
-    loading: Annotated[Loading, about("loading of the training frames")]
+    loading: Annotated[FieldLoading, about("loading of the training frames")]
 
 
 UNREAD = "n/a, nothing read"
