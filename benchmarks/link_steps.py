@@ -66,8 +66,8 @@ def training_of(options: argparse.Namespace, case: Case, group: Group) -> Traini
     """The training that the benchmark makes, on random pictures in memory, one block of steps an epoch."""
     samples, shape = options.steps * options.batch * WORLD.size, (3, options.pixels, options.pixels)
     random, half = np.random.default_rng(1), (0.5, 0.5, 0.5)
-    pictures, labels = random.integers(0, 256, (samples, *shape), np.uint8), random.integers(0, options.classes, samples)
-    split_ = ArraySplit(pictures, labels)
+    labels = random.integers(0, options.classes, samples)
+    split_ = ArraySplit(random.integers(0, 256, (samples, *shape), np.uint8), labels)
     dataset = Dataset("random", "memory", shape, options.classes, half, half, 1.0, "0" * 64, split_, split_)
     return assembly.model_training(case, group, CPU, dataset, networks.for_data(case, shape, options.classes))
 
