@@ -1,10 +1,9 @@
 """Training throughput of each WIRE and ALLREDUCE over a shaped link between two hosts of network namespaces.
 
     python benchmarks/link.py [--rate 1gbit] [--ranks 1 2] [--wire …] [--allreduce …] [--rounds 7] [--steps 2]
-                              [--network resnet18] [--pixels 8] [--classes 40000] [--batch 2]
+                              [--network resnet18] [--pixels 8] [--batch 2]
 
-The case is bound by communication: most parameters are those of a dense layer with many classes, which needs two
-operations of a parameter and sample. All combinations take turns in the same processes.
+The case is bound by communication: many parameters, few operations. All combinations take turns in the same processes.
 The ratio is the median over the rounds of the throughput over that of the first combination in the same round; bytes
 are those that the busiest host sent, by the counter of its interface. Needed: root; without, it says so and ends.
 """
@@ -57,7 +56,7 @@ def table(found: dict[str, dict[str, Rounds]], samples: int) -> list[str]:
 def measure(options: argparse.Namespace, ranks: int, paths: Sequence[str]) -> int:
     """Print the table for as many ranks a host; 1 if the job fails."""
     rate = None if options.rate == UNSHAPED else options.rate
-    sizes = [str(getattr(options, name)) for name in ("network", "pixels", "classes", "batch", "rounds", "steps")]
+    sizes = [str(getattr(options, name)) for name in ("network", "pixels", "batch", "rounds", "steps")]
     program = [sys.executable, str(Path(__file__).with_name("link_steps.py")), *sizes, *paths]
     with Hosts(2, rate) as hosts:
         finished = hosts.run(program, ranks, cwd=ROOT, timeout=options.limit)
@@ -75,7 +74,7 @@ def parsed() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="Training throughput over a shaped link.")
     parser.add_argument("--rate", default="1gbit", help=f"of the link, as tc writes it; {UNSHAPED}: no shaping")
     parser.add_argument("--network", default="resnet18")
-    for name, default in (("pixels", 8), ("classes", 40000), ("batch", 2), ("rounds", 7), ("steps", 2)):
+    for name, default in (("pixels", 8), ("batch", 2), ("rounds", 7), ("steps", 2)):
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument("--ranks", type=int, nargs="+", default=[1, 2], help="ranks a host")
     for name in ("wire", "allreduce"):
@@ -96,7 +95,7 @@ def main() -> int:
         return 0
     print(f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")
     print(", ".join(f"{name} {version}" for name, version in versions().items()))
-    print(f"{options.network} at {options.pixels}², {options.classes} classes, batch {options.batch} a rank")
+    print(f"{options.network} at {options.pixels}², batch {options.batch} a rank")
     paths = [f"{wire} {reduction}" for wire, reduction in product(options.wire, options.allreduce)]
     return max([measure(options, ranks, paths) for ranks in options.ranks])
 

@@ -37,6 +37,7 @@ from hpcai.train.loop import Training  # noqa: E402
 from hpcai.training import assembly  # noqa: E402
 
 CPU = torch.device("cpu")
+CLASSES = 10
 NONE = "none"
 INPUT = """\
 Over a link
@@ -66,10 +67,10 @@ def training_of(options: argparse.Namespace, case: Case, group: Group) -> Traini
     """The training that the benchmark makes, on random pictures in memory, one block of steps an epoch."""
     samples, shape = options.steps * options.batch * WORLD.size, (3, options.pixels, options.pixels)
     random, half = np.random.default_rng(1), (0.5, 0.5, 0.5)
-    labels = random.integers(0, options.classes, samples)
-    split_ = ArraySplit(random.integers(0, 256, (samples, *shape), np.uint8), labels)
-    dataset = Dataset("random", "memory", shape, options.classes, half, half, 1.0, "0" * 64, split_, split_)
-    return assembly.model_training(case, group, CPU, dataset, networks.for_data(case, shape, options.classes))
+    pictures, labels = random.integers(0, 256, (samples, *shape), np.uint8), random.integers(0, CLASSES, samples)
+    split_ = ArraySplit(pictures, labels)
+    dataset = Dataset("random", "memory", shape, CLASSES, half, half, 1.0, "0" * 64, split_, split_)
+    return assembly.model_training(case, group, CPU, dataset, networks.for_data(case, shape, CLASSES))
 
 
 def block(training: Training, steps: int) -> tuple[float, float]:
@@ -103,7 +104,7 @@ def main() -> None:
     """Measure the paths of the command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("network")
-    for name in ("pixels", "classes", "batch", "rounds", "steps"):
+    for name in ("pixels", "batch", "rounds", "steps"):
         parser.add_argument(name, type=int)
     parser.add_argument("paths", nargs="+", help="'WIRE ALLREDUCE'")
     options = parser.parse_args()
