@@ -53,4 +53,5 @@ def test_each_optimiser_passes_in_weather_and_in_searches(tmp_path: Path) -> Non
     assert used == [(workload, name) for workload in ("weather", "nas") for name in OPTIMISERS]
     assert [test["verdict"] for test in tests] == ["PASSED"] * len(tests)
     assert all(test["raw"]["replay"]["steps"] > 0 for test in tests if test["workload"] == "weather")
+    assert all(test["raw"]["sent"]["bytes"]["group"] > 0 for test in tests)
     assert run_job([BENCH, "--verify", made], None, tmp_path).returncode == 0

@@ -20,10 +20,9 @@ REDUCE_SCATTER = getattr(distributed, "reduce_scatter_single", None) or distribu
 ALL_GATHER = getattr(distributed, "all_gather_single", None) or distributed.all_gather_into_tensor
 
 
-def start_all_reduce(vector: torch.Tensor, group: Any = None) -> Future[list[torch.Tensor]]:
-    """Start to sum a vector over all ranks of a process group, in place; the future's value is a list of it alone."""
-    future: Future[list[torch.Tensor]] = distributed.all_reduce(vector, group=group, async_op=True).get_future()
-    return future
+def start_all_reduce(vector: torch.Tensor, group: Any = None) -> distributed.Work:
+    """Start to sum a vector over all ranks of a process group, in place."""
+    return distributed.all_reduce(vector, group=group, async_op=True)
 
 
 class Timer(Protocol):
@@ -90,12 +89,23 @@ class TorchLink(BaseLink):
         """`group`: the process group, by default torch's default one."""
         super().__init__(name, ranks, rank, workspace, timer)
         self._group = group
+        self._started: list[distributed.Work] = []
         self.sums_16_bits = self._by_nccl = distributed.get_backend(group) == "nccl"
 
     def start_all_reduce(self, vector: torch.Tensor) -> Future[list[torch.Tensor]]:
         """Start to sum a vector over all ranks, in place; the future's value is a list of it alone."""
         self._count(vector, 2)
-        return start_all_reduce(vector, self._group)
+        self._started.append(start_all_reduce(vector, self._group))
+        return self._started[-1].get_future()
+
+    def settle(self) -> None:
+        """Wait until the backend is done with started all-reduces, whose values have arrived before.
+
+        gloo's thread still records their end for torch's profiler, which by then may have freed the record: the write
+        damages the heap (torch 2.13, Work::finish).
+        """
+        while self._started:
+            self._started.pop().wait()
 
     def all_reduce(self, vector: torch.Tensor) -> None:
         """By the backend."""

@@ -56,6 +56,9 @@ class SentGradients(Record, kw_only=True):
     ]
     packing: Annotated[Seconds, about("time of packing gradients for the wire, beside the backward pass", unit="s")]
 
+    def __hash__(self) -> int:
+        return hash((*self.bytes.items(), self.packing))
+
 
 class GradientCost(Record, kw_only=True):
     """What the summation of gradients costs a rank."""

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from hpcai.inputfile import Case
-from hpcai.record.all_reduce import AllReduce
+from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.check_declarations import TRAINING_CHECKS
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
@@ -100,6 +100,13 @@ def all_reduce_note(found: AllReduce | None) -> Iterator[str]:
             for path in found.compared
         )
         yield f"Sums    : a step's gradients before the clock, time + processor time per thread, in ms: {costs}"
+
+
+def sent_note(sent: SentGradients | None) -> Iterator[str]:
+    """Note on what a rank sent, link by link."""
+    if sent:
+        by_link = ", ".join(f"{nbytes:.0f} bytes by {name}" for name, nbytes in sent.bytes.items())
+        yield f"Sent    : a step {by_link}; packing {sent.packing:.3f} s, beside the backward pass"
 
 
 def residual_notes(found: Residuals) -> Iterator[str]:

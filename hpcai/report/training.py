@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpcai.record.all_reduce import SentGradients
 from hpcai.record.dataset import Validation
 from hpcai.record.training import BusySeconds, Execution, Preparation, TrainingRaw, TrainingRow
 from hpcai.report import memory, roofline, telemetry
@@ -17,6 +16,7 @@ from hpcai.report.rows import (
     precision_note,
     replay_notes,
     residual_notes,
+    sent_note,
 )
 from hpcai.report.series import CURVE, Table
 from hpcai.report.text import free, printed, with_reasons
@@ -48,7 +48,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield precision_note(str(test.settings["PRECISION"]), before.probe)
     yield _steps(raw, before)
     yield from all_reduce_note(raw.all_reduce)
-    yield from _sent(raw.sent)
+    yield from sent_note(raw.sent)
     yield from residual_notes(before.residuals)
     yield from kernels_notes(raw.site_kernels, before.vendor_comparison)
     yield from replay_notes(raw.replay)
@@ -68,13 +68,6 @@ def _steps(raw: TrainingRaw, before: Preparation) -> str:
         f"{before.warmup_steps} warm-up steps discarded, backend {raw.backend}, "
         f"buckets of gradients: {raw.execution.buckets}"
     )
-
-
-def _sent(sent: SentGradients | None) -> Iterator[str]:
-    """Note on what a rank sent, link by link."""
-    if sent:
-        by_link = ", ".join(f"{nbytes:.0f} bytes by {name}" for name, nbytes in sent.bytes.items())
-        yield f"Sent    : a step {by_link}; packing {sent.packing:.3f} s, beside the backward pass"
 
 
 def _slowest(raw: TrainingRaw, busy: BusySeconds) -> str:

@@ -12,12 +12,13 @@ PHASES = ("training", "validation", "warm_up")
 
 @dataclass
 class GroupTotals:
-    """Totals over the trials of a group; the same on all its ranks except for findings, seconds and loading."""
+    """Totals over the trials of a group; the same on all its ranks except for findings, seconds, loading and sent."""
 
     differing_ranks: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     findings: Findings = field(default_factory=Findings)
     loading: dict[str, float] = field(default_factory=dict)
+    sent: dict[str, float] = field(default_factory=dict)
     steps: int = 0
     samples: int = 0
     skipped_samples: int = 0
@@ -38,3 +39,4 @@ class GroupTotals:
         if outcome.training:
             self.findings.add(outcome.training.replay.findings)
             add_measured(self.loading, {}, outcome.training.state.progress.loading)
+            add_measured(self.sent, {}, outcome.training.state.progress.sent)

@@ -91,7 +91,9 @@ class Communication:
     def sum_and_left(self, vector: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """The sum, and the rounding errors that this rank would add to its next vector; none was left before."""
         if self._queue is None:
-            return self._start(vector, 1).wait(), torch.zeros(0)
+            total = self._start(vector, 1).wait()
+            self._whole_group.settle()
+            return total, torch.zeros(0)
         carried = torch.zeros((len(vector) + self._ranks) * self.wire.carries, device=self._links_device)
         total = self._queue.submit(vector, partial(self._summed, divisor=1, carried=carried)).wait()
         self._queue.check()
@@ -102,21 +104,28 @@ class Communication:
         self._exposed.end()
         if self._queue is not None:
             self._queue.check()
+        elif self.group_links is not None:
+            self._whole_group.settle()
 
     @property
     def _links_device(self) -> torch.device:
         assert self.group_links is not None
         return self.group_links.device
 
+    @property
+    def _whole_group(self) -> TorchLink:
+        link = self._links["group"]
+        assert isinstance(link, TorchLink)
+        return link
+
     def _start(self, gradients: torch.Tensor, divisor: int) -> Future[torch.Tensor]:
         """One all-reduce of the backend.
 
         They are divided before they are summed: so no sum overflows that the average would not.
         """
-        sent, link = gradients.float(), self._links["group"]
+        sent = gradients.float()
         sent.div_(divisor)
-        assert isinstance(link, TorchLink)
-        return link.start_all_reduce(sent).then(lambda done: _decoded(gradients, done.value()[0]))
+        return self._whole_group.start_all_reduce(sent).then(lambda done: _decoded(gradients, done.value()[0]))
 
     def _summed(self, gradients: torch.Tensor, divisor: int, carried: torch.Tensor) -> None:
         """Replace gradients by their sum over the ranks / divisor; by the queue, in fp32."""

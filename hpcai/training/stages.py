@@ -166,6 +166,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         curve, steps = self._curve(), trained.state.progress.steps
         reached = first_reaching(quality_of(self.case.workload), curve, samples, self.target)
         times = times_of(trained, self.phases, self.host, group.active)
+        reduced = all_reduce_of(trained.execution.communication, group.active)
         shared = TrainingRaw(
             backend=self.active.backend,
             dataset=self.task.describe(self.dataset),
@@ -179,9 +180,9 @@ class _Stages(Generic[Entry, Together, Raw]):
             operator_seconds=operators,
             staging=self.active.copy.measured if self.active.copy else None,
             site_kernels=self.active.site_kernels,
-            all_reduce=all_reduce_of(trained.execution.communication, group.active),
+            all_reduce=reduced,
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
-            sent=sent_by(trained.state.progress, trained.execution.communication, group),
+            sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
         )
         return self.task.raw(shared, curve, together, trained)
 

@@ -1,13 +1,13 @@
 """Records of how a training summed its gradients, the same on all ranks."""
 
+from collections.abc import Mapping
+
 from mpi4py import MPI
 
-from hpcai.comm.grid import Group
 from hpcai.comm.nodes import assumed_ranks
 from hpcai.record.all_reduce import AllReduce, Linked, SentGradients, TimedPath
 from hpcai.train import step_times
 from hpcai.train.communication import Communication
-from hpcai.train.state import Progress
 
 PACKING = "packing"
 
@@ -33,14 +33,13 @@ def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | N
     return first
 
 
-def sent_by(progress: Progress, communication: Communication, group: Group) -> SentGradients | None:
-    """What a rank sent in the timed region; None with one rank. Collective over the active ranks."""
-    if communication.group_links is None:
+def sent_by(
+    found: AllReduce | None, sent: Mapping[str, float], steps: int, comm: MPI.Comm
+) -> SentGradients | None:
+    """What a rank sent in its steps by each link; None with one rank. Collective over the active ranks."""
+    if found is None:
         return None
-    sent, steps = progress.sent, max(progress.steps, 1)
     return SentGradients(
-        bytes={
-            str(name): step_times.mean(sent.get(name, 0.0) / steps, group.active) for name in communication.link_names
-        },
-        packing=step_times.mean(sent.get(PACKING, 0.0), group.active),
+        bytes={str(name): step_times.mean(sent.get(name, 0.0) / max(steps, 1), comm) for name in found.sizes},
+        packing=step_times.mean(sent.get(PACKING, 0.0), comm),
     )

@@ -16,6 +16,7 @@ from hpcai.report.rows import (
     precision_note,
     replay_notes,
     residual_notes,
+    sent_note,
 )
 from hpcai.report.series import CURVE, Line, Table
 from hpcai.report.text import counted, printed, score, with_reasons
@@ -65,6 +66,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
         f"backend {raw.backend}"
     )
     yield from all_reduce_note(raw.all_reduce)
+    yield from sent_note(raw.sent)
     yield precision_note(str(test.settings["PRECISION"]), raw.probe)
     yield DEVIATION
     yield from residual_notes(raw.residuals)

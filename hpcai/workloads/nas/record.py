@@ -2,7 +2,7 @@
 
 from typing import Annotated, Literal
 
-from hpcai.record.all_reduce import AllReduce
+from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
@@ -129,6 +129,9 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     loading: Annotated[
         Loading | None, about("loading of the training samples of all trials, without those of lost trials")
+    ] = None
+    sent: Annotated[
+        SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None
 
 

@@ -142,6 +142,11 @@ SEARCH = (
         changed("raw.backend", "gloo"),
     ),
     *PATHS,
+    Claim(
+        "sent if, and only if, DEGREE > 1",
+        lambda subject: (measured(subject).sent is None) == (subject.case.degree == 1),
+        changed("raw.sent", {"bytes": {"group": 1.0}, "packing": 0.0}),
+    ),
     Claim("work.skipped_samples: with a loss scale only", _skipped, changed("raw.work.skipped_samples", 7)),
     *precision_claims(RAW),
     *kernels_claims(RAW, classifies=True),
