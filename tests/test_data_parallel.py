@@ -246,25 +246,3 @@ def _check_sums(group: "Group") -> None:
             assert wrong_sums(group, CPU, averaging, 300) == (expected if group.degree > 1 else 0), name
         patch.setattr(TorchLink, "start_all_reduce", altered(lambda vector: vector.copy_(vector.bfloat16())))
         assert (wrong_sums(group, CPU, averaging, 300) > 0) == (group.degree > 1)
-
-
-@pytest.mark.parallel(2)
-def test_a_backward_pass_ends_after_the_backend_is_done_with_its_all_reduces() -> None:
-    """What the backend does after an all-reduce's value has arrived would damage the records of torch's profiler."""
-    from time import sleep
-
-    from assumed_nodes import grouped
-    from tiny import CPU, communication
-
-    with grouped() as group:
-        if group.degree == 1:
-            return
-        averaging = communication(group)
-        link = averaging._whole_group
-        future = link.start_all_reduce(torch.ones(8, device=CPU))
-        future.then(lambda _: sleep(0.3))  # in the backend's thread, before it is done
-        future.wait()
-        (started,) = link._started
-        assert not started.is_completed()
-        averaging.end_backward()
-        assert started.is_completed() and not link._started

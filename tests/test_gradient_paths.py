@@ -136,3 +136,24 @@ def test_auto_takes_the_cheapest_path_which_all_groups_agree_on() -> None:
         all_reduce_choice.choose(case, averaging, 100, CPU, world)
         assert str(averaging.path) == "torus by gloo" == str(communication(group, "auto", "bf16").path)
     group.free()
+
+
+@pytest.mark.parallel(2)
+def test_a_backward_pass_ends_after_the_backend_is_done_with_its_all_reduces() -> None:
+    """What the backend does after an all-reduce's value has arrived would damage the records of torch's profiler."""
+    from time import sleep
+
+    from tiny import CPU, communication
+
+    with grouped() as group:
+        if group.degree == 1:
+            return
+        averaging = communication(group)
+        link = averaging._whole_group
+        future = link.start_all_reduce(torch.ones(8, device=CPU))
+        future.then(lambda _: sleep(0.3))  # in the backend's thread, before it is done
+        future.wait()
+        (started,) = link._started
+        assert not started.is_completed()
+        averaging.end_backward()
+        assert started.is_completed() and not link._started
