@@ -26,6 +26,7 @@ GROUPS = (
     ("monitoring", "workloads.*"),
     ("report", "ranking", "workloads.lines", "workloads.files", "workloads.plots"),
     ("verification",),
+    ("study",),
     ("cli", "run", "recorder", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}

@@ -1,0 +1,1 @@
+"""Figures of the papers from results: `python -m hpcai.study NAME RESULT...`; one module per figure in `figures/`."""

@@ -1,0 +1,69 @@
+"""Draws a figure by matplotlib, as PNG and SVG: ours on the left, published digits on the right."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hpcai.study.figure import Curve, Drawing, Figure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+MARKERS = "os^Dvp*XP<>"
+FEW = 8  # positions, each of which has a tick
+
+
+def save(folder: Path, name: str, figure: Figure, drawing: Drawing) -> list[Path]:
+    """The files NAME.png and NAME.svg. ImportError without matplotlib."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure as Canvas
+
+    beside = figure.published
+    canvas = Canvas(figsize=(13 if beside else 8, 5), layout="constrained")
+    FigureCanvasAgg(canvas)
+    panels = canvas.subplots(1, 2 if beside else 1, squeeze=False)[0]
+    _ours(panels[0], figure, drawing)
+    if beside:
+        _curves(panels[1], beside.curves)
+        panels[1].set(xlabel=beside.x, ylabel=beside.y, title=f"published: {beside.source}")
+    canvas.suptitle(f"{figure.title}\n({figure.paper})", fontsize="medium")
+    paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
+    for path in paths:
+        canvas.savefig(path, dpi=120)
+    return paths
+
+
+def _ours(axes: "Axes", figure: Figure, drawing: Drawing) -> None:
+    if drawing.bars:
+        _stacked(axes, drawing.bars)
+    else:
+        _curves(axes, drawing.curves)
+    axes.set(xlabel=figure.x, ylabel=figure.y, title="measured here")
+
+
+def _curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
+    for number, curve in enumerate(curves):
+        xs, ys = zip(*curve.points, strict=True) if curve.points else ((), ())
+        axes.plot(xs, ys, marker=MARKERS[number % len(MARKERS)], label=curve.label)
+    axes.set_ylim(0, 1.1 * max((y for curve in curves for _, y in curve.points), default=1.0))
+    positions = sorted({x for curve in curves for x, _ in curve.points})
+    if len(positions) <= FEW:
+        axes.set_xticks(positions)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize="small")
+
+
+def _stacked(axes: "Axes", bars: tuple[tuple[str, dict[str, float]], ...]) -> None:
+    names = [name for name, _ in bars]
+    for part, bottoms in _parts(bars):
+        axes.bar(names, [shares[part] for _, shares in bars], bottom=bottoms, width=0.5, label=part)
+    axes.set_xlim(-1, len(bars))
+    axes.legend(fontsize="small")
+
+
+def _parts(bars: tuple[tuple[str, dict[str, float]], ...]) -> Iterator[tuple[str, list[float]]]:
+    """Each part with the heights at which it begins."""
+    bottoms = [0.0] * len(bars)
+    for part in bars[0][1]:
+        yield part, list(bottoms)
+        bottoms = [bottom + shares[part] for bottom, (_, shares) in zip(bottoms, bars, strict=True)]

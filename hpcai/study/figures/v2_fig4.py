@@ -1,0 +1,66 @@
+"""Figure 4 of HPC AI500 V2, and figure 8 of V3: precision of the products x type of the gradients on the wire."""
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from hpcai.formulas import score
+from hpcai.record.entry import Row
+from hpcai.study.figure import Curve, Drawing, Figure, Published
+from hpcai.study.figures import FIGURES
+from hpcai.study.scaling import GIGA, GRID, by_ranks, efficiency, ranks
+
+OPTIONS = ("PRECISION", "WIRE")
+COLUMNS = (
+    *("PRECISION", "WIRE", "P", "Q", "GFLOP/s", "speed-up", "parallel efficiency", "quality", "quality difference"),
+    "compression",
+)
+
+
+@FIGURES.register("v2_fig4")
+class V2Fig4(Figure):
+    """Rate by ranks, one curve for each precision and type; the first test is the reference of the others."""
+
+    title = "Precision of the products and of the gradients"
+    paper = "HPC AI500 V2, Fig. 4; V3, Fig. 8"
+    x, y = "ranks", "GFLOP/s"
+    varied = (*GRID, *OPTIONS)
+    published: ClassVar[Published | None] = Published(
+        "HPC AI500 V2 (arXiv:2102.12848): images, 64 V100",
+        "gradients: 0 fp32, 1 compressed",
+        "TFLOP/s",
+        (Curve("64 V100, fp32 products", ((0, 345.0), (1, 414.0))),),
+    )
+
+    def draw(self, tests: Sequence[Row]) -> Drawing:
+        ordered = by_ranks(tests)
+        kinds = list(dict.fromkeys(map(_kind, tests)))
+        curves = tuple(
+            Curve(f"{products} products, {wire} gradients", tuple(map(_point, _of(ordered, (products, wire)))))
+            for products, wire in kinds
+        )
+        return Drawing(COLUMNS, tuple(_row(test, ordered) for test in ordered), curves)
+
+
+def _kind(test: Row) -> tuple[str, str]:
+    return str(test.settings["PRECISION"]), str(test.settings["WIRE"])
+
+
+def _of(tests: Sequence[Row], kind: tuple[str, str]) -> list[Row]:
+    return [test for test in tests if _kind(test) == kind]
+
+
+def _point(test: Row) -> tuple[float, float]:
+    return ranks(test), test.scores.flops / GIGA
+
+
+def _row(test: Row, ordered: Sequence[Row]) -> tuple[str | int | float | None, ...]:
+    scores = test.scores
+    alike = next(other for other in ordered if (other.p, other.q) == (test.p, test.q))
+    smallest = _of(ordered, _kind(test))[0]
+    cost = scores.gradient_cost
+    return (
+        *_kind(test),
+        *(test.p, test.q, scores.flops / GIGA, score.speedup(scores.flops, alike.scores.flops)),
+        *(efficiency(test, smallest), scores.quality, scores.quality - alike.scores.quality),
+        cost.compression if cost else None,
+    )
