@@ -46,3 +46,10 @@ def test_each_claim_is_violated_by_its_counterexample(kind: str, claim: Claim) -
 def test_examples_violate_no_claim(kind: str, example: str) -> None:
     groups, examples = KINDS[kind]
     assert list(violated(groups, examples[example])) == []
+
+
+def test_a_search_of_before_bytes_were_counted_violates_no_claim_about_them() -> None:
+    subject = nas.EXAMPLES[""]
+    shared = Case(1, "nas", {**subject.case.settings, "DEGREE": 2})
+    (claim,) = [claim for group in claims.CLAIMS for claim in group if claim.text.startswith("sent: only")]
+    assert claim.holds(Subject(shared, subject.entry, subject.environment))

@@ -118,9 +118,9 @@ def test_auto_takes_the_cheapest_path_which_all_groups_agree_on() -> None:
     from tiny import CPU, communication
 
     from hpcai.comm.grid import split
-    from hpcai.comm.group_links import Trial
     from hpcai.comm.rendezvous import process_group
     from hpcai.inputfile import Case
+    from hpcai.record.all_reduce import TimedPath
     from hpcai.train import all_reduce_choice
 
     world = MPI.COMM_WORLD
@@ -131,8 +131,13 @@ def test_auto_takes_the_cheapest_path_which_all_groups_agree_on() -> None:
     case = Case(1, "ensemble", {"ALLREDUCE": "auto", "WIRE": "bf16"})
     with process_group(group, gethostname(), CPU), pytest.MonkeyPatch.context() as patch:
         averaging = communication(group, "auto", "bf16")
-        cheap = {"torus by gloo": Trial(0.1, 0.01), "torus by mpi": Trial(0.06, 0.06), "flat by mpi": Trial(0.05, 1.0)}
-        patch.setattr(all_reduce_choice, "_trial", lambda _, path, *__: cheap.get(str(path), Trial(1.0, 0.0)))
+        cheap = {"torus by gloo": (0.1, 0.01), "torus by mpi": (0.06, 0.06), "flat by mpi": (0.05, 1.0)}
+
+        def timed(_: Any, path: Any, *__: Any) -> TimedPath:
+            seconds, processor = cheap.get(str(path), (1.0, 0.0))
+            return TimedPath(algorithm=path.reduction, by=path.by, seconds=seconds, processor=processor)
+
+        patch.setattr(all_reduce_choice, "_timed", timed)
         all_reduce_choice.choose(case, averaging, 100, CPU, world)
         assert str(averaging.path) == "torus by gloo" == str(communication(group, "auto", "bf16").path)
     group.free()

@@ -135,7 +135,7 @@ def test_other_machines_are_refused() -> None:
     result = result_of(golden())
     other = replace(result, environment=replace(result.environment, processor="another processor"))
     with pytest.raises(InputError, match="processor of the machine"):
-        reading._agree([result, other], list(result.tests), figure("v3-fig5"))
+        reading._agree([result, other], list(result.tests), ("GROUPS", "DEGREE"))
 
 
 def test_an_altered_result_is_refused(tmp_path: Path) -> None:

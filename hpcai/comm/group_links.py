@@ -15,6 +15,7 @@ from hpcai.comm.links import AnyLink, LinkBackend, MpiLink, TorchLink, Workspace
 from hpcai.comm.nodes import node_numbers
 from hpcai.comm.rendezvous import subgroup
 from hpcai.gradients.layout import Layout, LinkName
+from hpcai.record.all_reduce import TimedPath
 
 NAME = "links"  # of this resource of a group
 WHOLE: LinkName = "group"
@@ -31,24 +32,11 @@ class Path:
         return f"{self.reduction} by {self.by}"
 
 
-@dataclass(frozen=True)
-class Trial:
-    """Cost of summing a step's gradients by a path: seconds, and processor seconds / threads of the rank."""
-
-    seconds: float
-    processor: float
-
-    @property
-    def cost(self) -> float:
-        """A library that waits by polling takes processor time from the backward pass beside it."""
-        return self.seconds + self.processor
-
-
 class GroupLinks:
     """Links between the ranks of a group of two ranks or more, in torch's default process group. All is collective.
 
     packing: timer of packing, of all links. chosen: the path of all trainings of the group, once it was chosen, and
-    `trials` the costs of the paths compared.
+    `trials` the paths compared.
     """
 
     def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
@@ -58,7 +46,7 @@ class GroupLinks:
         self.workspace = Workspace(self.device)
         self.packing: IntervalTimer = interval_timer(self.device)
         self.chosen: Path | None = None
-        self.trials: dict[Path, Trial] = {}
+        self.trials: tuple[TimedPath, ...] = ()
         self._comm = comm
         self._comms: dict[LinkName, MPI.Comm] = {}
         self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}

@@ -95,13 +95,15 @@ class TorchLink(BaseLink):
     def start_all_reduce(self, vector: torch.Tensor) -> Future[list[torch.Tensor]]:
         """Start to sum a vector over all ranks, in place; the future's value is a list of it alone."""
         self._count(vector, 2)
-        self._started.append(start_all_reduce(vector, self._group))
-        return self._started[-1].get_future()
+        work = start_all_reduce(vector, self._group)
+        if not self._by_nccl:
+            self._started.append(work)
+        return work.get_future()
 
     def settle(self) -> None:
-        """Wait until the backend is done with started all-reduces, whose values have arrived before.
+        """Wait until gloo is done with started all-reduces, whose values have arrived before.
 
-        gloo's thread still records their end for torch's profiler, which by then may have freed the record: the write
+        Its thread still records their end for torch's profiler, which by then may have freed the record: the write
         damages the heap (torch 2.13, Work::finish).
         """
         while self._started:

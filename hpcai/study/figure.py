@@ -8,7 +8,6 @@ from typing import ClassVar
 from hpcai.record.entry import Row
 
 Cell = str | int | float | None
-UNRELATED = ("",)  # `varied` of a figure whose tests need not agree
 
 
 @dataclass(frozen=True)
@@ -42,19 +41,21 @@ class Drawing:
 class Figure(ABC):
     """A figure or table of a paper.
 
-    varied: KEYs in which its tests may differ; in all others they must agree.
+    score: a score that its tests have; by default one of trainings of models together. varied: KEYs in which its tests
+    may differ, while they agree in all others; None: in all.
     """
 
     title: ClassVar[str]
     paper: ClassVar[str]
     x: ClassVar[str] = ""
     y: ClassVar[str] = ""
-    varied: ClassVar[tuple[str, ...]] = ()
+    score: ClassVar[str] = "valid_flops"
+    varied: ClassVar[tuple[str, ...] | None] = ()
     published: ClassVar[Published | None] = None
 
     def takes(self, test: Row) -> bool:
-        """Whether a test belongs to the figure: by default those that train models together."""
-        return hasattr(test.scores, "valid_flops")
+        """Whether a test belongs to the figure."""
+        return hasattr(test.scores, self.score)
 
     @abstractmethod
     def draw(self, tests: Sequence[Row]) -> Drawing:

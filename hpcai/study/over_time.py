@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hpcai.record.entry import Row
 from hpcai.record.machine import Telemetry
-from hpcai.study.figure import UNRELATED, Cell, Curve, Drawing, Figure
+from hpcai.study.figure import Cell, Curve, Drawing, Figure
 
 QUANTITIES = ("processors in use", "memory in use, GiB", "GPUs in use", "memory of a GPU in use, GiB")
 SCALES = (1.0, 2.0**30, 1.0, 2.0**30)
@@ -14,7 +14,7 @@ class OverTime(Figure):
     """Shares in use over time; the table has means and maxima of all nodes."""
 
     x, y = "time, s", "share of time in use"
-    varied = UNRELATED
+    varied = None
 
     def takes(self, test: Row) -> bool:
         return super().takes(test) and test.telemetry is not None

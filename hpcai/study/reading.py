@@ -7,7 +7,7 @@ from hpcai.errors import InputError
 from hpcai.record.entry import Row
 from hpcai.record.loading import load
 from hpcai.record.result import Result
-from hpcai.study.figure import UNRELATED, Figure
+from hpcai.study.figure import Figure
 from hpcai.verification import verify
 
 ANY = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT")  # KEYs that change nothing that is measured
@@ -20,8 +20,8 @@ def tests_of(paths: Sequence[Path], figure: Figure) -> list[Row]:
     chosen = [(path, test) for path, result in results for test in result.tests if _counts(test, figure)]
     if not chosen:
         raise InputError(f"no test of {', '.join(map(str, paths))} belongs to this figure; allowed: PASSED tests of it")
-    if figure.varied != UNRELATED:
-        _agree([result for _, result in results], [test for _, test in chosen], figure)
+    if figure.varied is not None:
+        _agree([result for _, result in results], [test for _, test in chosen], figure.varied)
     return [test for _, test in chosen]
 
 
@@ -37,18 +37,18 @@ def _verified(path: Path) -> Result:
     return load(file)
 
 
-def _agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> None:
+def _agree(results: Sequence[Result], tests: Sequence[Row], varied: Sequence[str]) -> None:
     """InputError that names the first fact in which tests or machines differ."""
     first = dict(_facts(tests[0]))
     for test in tests[1:]:
         for name, value in _facts(test):
-            if name not in (*figure.varied, *ANY) and first.get(name) != value:
-                raise _different(name, first.get(name), value, figure.varied)
+            if name not in (*varied, *ANY) and first.get(name) != value:
+                raise _different(name, first.get(name), value, varied)
     for name in MACHINE:
         values = [getattr(result.environment, name) for result in results]
         for value in values[1:]:
             if value != values[0]:
-                raise _different(f"{name} of the machine", values[0], value, figure.varied)
+                raise _different(f"{name} of the machine", values[0], value, varied)
 
 
 def _different(name: str, one: object, other: object, varied: Sequence[str]) -> InputError:

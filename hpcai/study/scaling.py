@@ -1,15 +1,15 @@
 """Scaling over ranks: the test with the fewest is the reference of the others, also of other jobs."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar
 
 from hpcai.formulas import score
 from hpcai.record.entry import Row
+from hpcai.results.gains import GRID
 from hpcai.study.figure import Cell, Curve, Drawing, Figure
 
 GIGA = 1e9
-GRID = ("GROUPS", "DEGREE", "MAPPING")
+COLUMNS = ("P", "Q", "ranks", "GFLOP/s", "Valid GFLOP/s", "samples/s", "quality", "parallel efficiency")
 
 
 def ranks(test: Row) -> int:
@@ -27,22 +27,11 @@ def efficiency(test: Row, reference: Row) -> float:
     return score.efficiency(test.scores.flops, ranks(test), reference.scores.flops, ranks(reference))
 
 
-@dataclass(frozen=True)
-class Line:
-    """The columns that figures about grids share."""
-
-    test: Row
-    reference: Row
-
-    NAMES: ClassVar[tuple[str, ...]] = (
-        *("P", "Q", "ranks", "GFLOP/s", "Valid GFLOP/s", "samples/s", "quality", "parallel efficiency"),
-    )
-
-    @property
-    def cells(self) -> tuple[Cell, ...]:
-        test, scores = self.test, self.test.scores
-        rates = (scores.flops / GIGA, scores.valid_flops / GIGA, scores.samples_per_second)
-        return (test.p, test.q, ranks(test), *rates, scores.quality, efficiency(test, self.reference))
+def columns(test: Row, reference: Row) -> tuple[Cell, ...]:
+    """A row of COLUMNS."""
+    scores = test.scores
+    rates = (scores.flops / GIGA, scores.valid_flops / GIGA, scores.samples_per_second)
+    return (test.p, test.q, ranks(test), *rates, scores.quality, efficiency(test, reference))
 
 
 class OverGrids(Figure):
@@ -52,9 +41,8 @@ class OverGrids(Figure):
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         ordered = by_ranks(tests)
-        rows = tuple(Line(test, ordered[0]).cells for test in ordered)
-        return Drawing(Line.NAMES, rows, self.curves(ordered))
+        return Drawing(COLUMNS, tuple(columns(test, ordered[0]) for test in ordered), self.curves(ordered))
 
+    @abstractmethod
     def curves(self, tests: Sequence[Row]) -> tuple[Curve, ...]:
         """Curves of tests in the order of their ranks."""
-        return ()

@@ -8,13 +8,15 @@ from typing import get_args
 
 import torch
 from mpi4py import MPI
+from msgspec import convert
 
 from hpcai.clock import now, processor_seconds, synchronise
-from hpcai.comm.group_links import GroupLinks, Path, Trial
+from hpcai.comm.group_links import GroupLinks, Path
 from hpcai.comm.links import LinkBackend
 from hpcai.errors import InputError
 from hpcai.gradients.reductions import algorithms
 from hpcai.inputfile import Case
+from hpcai.record.all_reduce import TimedPath
 from hpcai.train.all_reduce_paths import paths_of
 from hpcai.train.communication import Communication
 
@@ -32,8 +34,9 @@ def choose(case: Case, communication: Communication, elements: int, device: torc
         return
     paths = _common(case, links, comm)
     if links.chosen is None and len(paths) > 1:
-        links.trials = {path: _trial(communication, path, elements, device, comm) for path in paths}
-        links.chosen = min(paths, key=lambda path: links.trials[path].cost)
+        timed = {path: _timed(communication, path, elements, device, comm) for path in paths}
+        links.trials = tuple(timed.values())
+        links.chosen = min(paths, key=lambda path: timed[path].cost)
     communication.use(links.chosen or paths[0])
 
 
@@ -47,7 +50,9 @@ def _common(case: Case, links: GroupLinks, comm: MPI.Comm) -> list[Path]:
     return common
 
 
-def _trial(communication: Communication, path: Path, elements: int, device: torch.device, comm: MPI.Comm) -> Trial:
+def _timed(
+    communication: Communication, path: Path, elements: int, device: torch.device, comm: MPI.Comm
+) -> TimedPath:
     """Cost of a path for a step's gradients, bucket by bucket, on the slowest rank; all groups at once."""
     communication.use(path)
     sizes = [BUCKET] * (elements // BUCKET) + [elements % BUCKET] * (elements % BUCKET > 0)
@@ -63,4 +68,7 @@ def _trial(communication: Communication, path: Path, elements: int, device: torc
         synchronise(device)
         own = now() - begin, (processor_seconds() - used) / torch.get_num_threads()
         taken.append([comm.allreduce(seconds, MPI.MAX) for seconds in own])
-    return Trial(*(median(seconds) for seconds in zip(*taken[1:], strict=True)))
+    seconds, processor = (median(each) for each in zip(*taken[1:], strict=True))
+    return convert(
+        {"algorithm": path.reduction, "by": path.by, "seconds": seconds, "processor": processor}, TimedPath
+    )

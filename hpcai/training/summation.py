@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from mpi4py import MPI
 
 from hpcai.comm.nodes import assumed_ranks
-from hpcai.record.all_reduce import AllReduce, Linked, SentGradients, TimedPath
+from hpcai.record.all_reduce import AllReduce, Linked, SentGradients
 from hpcai.train import step_times
 from hpcai.train.communication import Communication
 
@@ -23,10 +23,7 @@ def all_reduce_of(communication: Communication, comm: MPI.Comm) -> AllReduce | N
         links=tuple(
             Linked(link=name, ranks=count) for name, count in links.sizes(communication.link_names).items()
         ),
-        compared=tuple(
-            TimedPath(algorithm=each.reduction, by=each.by, seconds=trial.seconds, processor=trial.processor)  # type: ignore[arg-type]
-            for each, trial in links.trials.items()
-        ),
+        compared=links.trials,
         ranks_per_node=assumed_ranks(),
     )
     first: AllReduce = comm.bcast(found)

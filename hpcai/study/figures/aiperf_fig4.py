@@ -3,9 +3,10 @@
 from collections.abc import Sequence
 
 from hpcai.record.entry import Row
+from hpcai.results.gains import GRID
 from hpcai.study.figure import Curve, Drawing, Figure
 from hpcai.study.figures import FIGURES
-from hpcai.study.scaling import GIGA, GRID, by_ranks, ranks
+from hpcai.study.scaling import GIGA, by_ranks, ranks
 
 COLUMNS = (
     *("groups", "ranks", "highest OPS, 10^9", "OPS of a rank, 10^9", "regulated score, 10^9", "error", "trials"),
@@ -19,10 +20,8 @@ class AIPerfFig4(Figure):
     title = "Scores of searches over time"
     paper = "AIPerf, Fig. 4: near-linear weak scaling, digits not published"
     x, y = "time of the search, s", "10^9 operations/s"
+    score = "highest_ops"
     varied = GRID
-
-    def takes(self, test: Row) -> bool:
-        return hasattr(test.scores, "highest_ops")
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         ordered = by_ranks(tests)

@@ -1,6 +1,5 @@
 """Figure 5 of AIPerf: utilisation and memory of the devices during a search."""
 
-from hpcai.record.entry import Row
 from hpcai.study.figures import FIGURES
 from hpcai.study.over_time import OverTime
 
@@ -11,6 +10,4 @@ class AIPerfFig5(OverTime):
 
     title = "Utilisation during searches"
     paper = "AIPerf, Fig. 5: digits not published"
-
-    def takes(self, test: Row) -> bool:
-        return hasattr(test.scores, "highest_ops") and test.telemetry is not None
+    score = "highest_ops"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hpcai.record.entry import Row
 from hpcai.record.plain import plain
-from hpcai.study.figure import UNRELATED, Drawing, Figure
+from hpcai.study.figure import Drawing, Figure
 from hpcai.study.figures import FIGURES
 
 
@@ -15,7 +15,7 @@ class V2Fig2(Figure):
     title = "Share of the operators' time by class"
     paper = "HPC AI500 V2, Fig. 2: digits not published"
     x, y = "", "share of the operators' time"
-    varied = UNRELATED
+    varied = None
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         shares = {_name(test): _shares(test) for test in reversed(tests)}

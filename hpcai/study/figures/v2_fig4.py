@@ -5,9 +5,10 @@ from typing import ClassVar
 
 from hpcai.formulas import score
 from hpcai.record.entry import Row
+from hpcai.results.gains import GRID
 from hpcai.study.figure import Curve, Drawing, Figure, Published
 from hpcai.study.figures import FIGURES
-from hpcai.study.scaling import GIGA, GRID, by_ranks, efficiency, ranks
+from hpcai.study.scaling import GIGA, by_ranks, efficiency, ranks
 
 OPTIONS = ("PRECISION", "WIRE")
 COLUMNS = (

@@ -15,10 +15,8 @@ class V3Fig2(Figure):
     title = "Operations to the quality target of repeated searches"
     paper = "HPC AI500 V3, Fig. 2: digits not published"
     x, y = "seed", "operations to the target, 10^9"
+    score = "operations_to_quality"
     varied = SEEDS
-
-    def takes(self, test: Row) -> bool:
-        return hasattr(test.scores, "operations_to_quality")
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         operations = [test.scores.operations_to_quality for test in tests]
