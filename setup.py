@@ -45,6 +45,7 @@ setup(
             "hpcai-bench = hpcai.main:command",
             "hpcai-opcount = hpcai.opcount.__main__:main",
             "hpcai-plots = hpcai.report.plots:main",
+            "hpcai-ranking = hpcai.ranking.__main__:command",
         ]
     },
 )

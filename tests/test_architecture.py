@@ -24,8 +24,9 @@ GROUPS = (
     ("preflight", "workloads.preflight"),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),
-    ("report", "ranking", "workloads.lines", "workloads.files", "workloads.plots"),
+    ("report", "workloads.lines", "workloads.files", "workloads.plots"),
     ("verification",),
+    ("ranking",),
     ("cli", "run", "recorder", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
