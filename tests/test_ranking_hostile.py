@@ -132,6 +132,13 @@ def test_without_a_path_that_can_be_read(tmp_path: Path, capsys: Out) -> None:
     assert found.err == "hpcai-ranking: no result.json and no report.txt could be read\n"
 
 
+def test_without_permission_for_any_path(tmp_path: Path, capsys: Out, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = written(tmp_path / "run", of_site("Closed"))
+    monkeypatch.setattr(os, "access", lambda path, mode: False)
+    assert listed(folder / "result.json", "--no-cache") == 2
+    assert "could be read" in capsys.readouterr().err
+
+
 def test_a_list_that_there_is_not(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Some"))
     assert listed(folder, "--list", "absent") == 2

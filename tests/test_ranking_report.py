@@ -116,4 +116,4 @@ def test_a_contradicting_report_is_listed_apart(tmp_path: Path, capsys: Out) -> 
     path.write_text(TEXT.replace("1.2873e+02", "1.3873e+02"))
     assert listed(path) == 0
     said = capsys.readouterr().out
-    assert "from report, contradicts itself: WR10S1V4: Gflops" in said and "List " not in said
+    assert "from report, not listed: WR10S1V4: Gflops" in said and "List " not in said

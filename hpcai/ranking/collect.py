@@ -31,7 +31,7 @@ def collect(paths: Sequence[str]) -> Collected:
             found.apart.append(Apart(str(path), _why(error)))
             continue
         files = [*_walked(path, visited, found)] if is_folder else [path]
-        found.readable = found.readable or not is_folder or os.access(path, os.R_OK | os.X_OK)
+        found.readable = found.readable or os.access(path, os.R_OK)
         found.files += [file for file in files if file not in found.files[-1:]]
     found.files = [*dict.fromkeys(found.files)]
     return found

@@ -17,6 +17,8 @@ from hpcai.workloads.registry import FURTHER
 
 MOST_SHOWN = 2  # differences in the line of a result that is not sound
 JSON = ".json"
+# What manipulated files can cause: in the verification, in the libraries that read them, where records contradict.
+UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
 
 
 def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
@@ -25,7 +27,7 @@ def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
         return _result(path, cache, source) if path.suffix == JSON else _report(path)
     except HpcaiError as error:
         return Apart(str(path), cell(error))
-    except verify.UNFIT as error:
+    except UNFIT as error:
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
 
 
@@ -70,5 +72,5 @@ def _report(path: Path) -> Submission | Apart:
     regular(path)
     report = from_report.parsed(path.read_text("utf-8", "replace"))
     if found := from_report.contradictions(report):
-        return Apart(str(path), f"from report, contradicts itself: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
+        return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
     return from_report.submission(report, str(path))

@@ -26,7 +26,15 @@ def examined(files: Sequence[Path], cache: Cache | None, source: str, jobs: int)
 def _together(files: Sequence[Path], cache: Cache | None, source: str, jobs: int) -> list[Outcome | None]:
     """The outcomes; None from where on a process of the pool was ended."""
     with ProcessPoolExecutor(min(jobs, len(files)), mp_context=get_context("spawn")) as pool:
-        return [_outcome(future) for future in [pool.submit(examine, path, cache, source) for path in files]]
+        return [_outcome(future) for future in [_submitted(pool, path, cache, source) for path in files]]
+
+
+def _submitted(pool: ProcessPoolExecutor, path: Path, cache: Cache | None, source: str) -> Future[Outcome] | None:
+    """The future of a file; None if a process of the pool was ended already."""
+    try:
+        return pool.submit(examine, path, cache, source)
+    except BrokenProcessPool:
+        return None
 
 
 def _alone(path: Path, cache: Cache | None, source: str) -> Outcome:
@@ -35,8 +43,8 @@ def _alone(path: Path, cache: Cache | None, source: str) -> Outcome:
     return found or Apart(str(path), ENDED)
 
 
-def _outcome(future: Future[Outcome]) -> Outcome | None:
+def _outcome(future: Future[Outcome] | None) -> Outcome | None:
     try:
-        return future.result()
+        return future.result() if future else None
     except BrokenProcessPool:
         return None
