@@ -46,6 +46,7 @@ setup(
             "hpcai-opcount = hpcai.opcount.__main__:main",
             "hpcai-plots = hpcai.report.plots:main",
             "hpcai-study = hpcai.study.__main__:main",
+            "hpcai-ranking = hpcai.ranking.__main__:command",
         ]
     },
 )

@@ -24,9 +24,10 @@ GROUPS = (
     ("preflight", "workloads.preflight"),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),
-    ("report", "ranking", "workloads.lines", "workloads.files", "workloads.plots"),
+    ("report", "workloads.lines", "workloads.files", "workloads.plots"),
     ("verification",),
     ("study",),
+    ("ranking",),
     ("cli", "run", "recorder", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}

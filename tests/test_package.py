@@ -123,7 +123,7 @@ def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
 
 def test_every_installed_command_has_a_help(installed: Path, tmp_path: Path) -> None:
     commands = [entry.name for entry in metadata(installed).entry_points if entry.group == "console_scripts"]
-    assert sorted(commands) == ["hpcai-bench", "hpcai-opcount", "hpcai-plots", "hpcai-study"]
+    assert sorted(commands) == ["hpcai-bench", "hpcai-opcount", "hpcai-plots", "hpcai-ranking", "hpcai-study"]
     for name in commands:
         assert ran(name, "--help", installed, tmp_path).startswith("usage: ")
 

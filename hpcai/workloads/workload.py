@@ -66,11 +66,13 @@ class Workload:
     has the table's rows. unit: what samples are called. ranked_by: the score that lists order by; by the quality in its
     direction, by others the larger first. figures: of the best row, in the summary. repeated: the scores whose spread
     over repetitions is printed. columns: by name, columns of a row whose meaning differs in this workload. trains:
-    whether its tests train networks on a dataset. compiles: whether its tests always need compiled kernels.
+    whether its tests train networks on a dataset. ensembles: whether P models make one prediction, so that tests of one
+    model (HPC AI500 V2) and of several (V3) have separate lists. compiles: whether its tests always need compiled
+    kernels.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
-    needed, data, preflight, files and plots (CONTRIBUTING.md). The registry imports each when it is asked for, so that
-    a result is verified without torch.
+    needed, data, preflight, files, plots and literature (CONTRIBUTING.md). The registry imports each when it is asked
+    for, so that a result is verified without torch.
     """
 
     section: SectionDeclaration
@@ -83,6 +85,7 @@ class Workload:
     repeated: tuple[str, ...] = ()
     columns: Mapping[str, str] = field(default_factory=dict)
     trains: bool = False
+    ensembles: bool = False
     compiles: bool = False
 
     def rank(self, score: float) -> float:

@@ -1,0 +1,1 @@
+"""Lists of results, ranked: `python -m hpcai.ranking PATH...` (docs/RANKING.md)."""

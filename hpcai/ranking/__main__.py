@@ -1,0 +1,111 @@
+"""`python -m hpcai.ranking PATH...`: verifies results and lists them, ranked; a printed report is listed apart."""
+
+import argparse
+import io
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NoReturn
+
+from hpcai.errors import HpcaiError, InputError
+from hpcai.machine import program_source
+from hpcai.ranking import cache
+from hpcai.ranking.collect import Collected, collect
+from hpcai.ranking.lists import Ranked, ranked, without_repeated
+from hpcai.ranking.literature import beside, literature
+from hpcai.ranking.pool import examined
+from hpcai.ranking.submission import Apart, Submission
+from hpcai.ranking.table import csv_text
+from hpcai.ranking.text import text_of
+
+DESCRIPTION = """\
+Verifies every result.json and prints one list for each workload, dataset, status, level, precision, and one model or
+several; results that are not sound are listed apart with the reason. docs/RANKING.md describes the lists."""
+
+
+class _OneLineParser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(InputError.exit_code, f"{self.prog}: error: {message}\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the lists; the exit code: 0 something was listed, 2 there was nothing to read."""
+    asked = _parser().parse_args(arguments)
+    collected = collect(asked.path)
+    lists, apart = _lists(collected, asked)
+    chosen = [each for each in (*lists, *_published(lists, asked.list)) if asked.list in each.key.name]
+    try:
+        print(text_of(chosen, apart), end="", flush=True)
+        _write(asked.csv, csv_text(chosen))
+    except BrokenPipeError:  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _code(collected, lists, chosen, asked.list)
+
+
+def _lists(collected: Collected, asked: argparse.Namespace) -> tuple[list[Ranked], list[Apart]]:
+    """The lists of what was found, and what is in none."""
+    kept = None if asked.no_cache else cache.opened()
+    outcomes = [*without_repeated(examined(collected.files, kept, program_source.digest(), asked.jobs))]
+    apart = [*collected.apart, *(each for each in outcomes if isinstance(each, Apart))]
+    return ranked(each for each in outcomes if isinstance(each, Submission)), apart
+
+
+def _published(lists: Sequence[Ranked], asked: str) -> list[Ranked]:
+    """Published rows: of the lists that there are, or all that are asked for by name."""
+    return [*literature()] if "literature" in asked else beside(lists)
+
+
+def _code(collected: Collected, lists: Sequence[Ranked], chosen: Sequence[Ranked], asked: str) -> int:
+    if collected.files and collected.readable and not (asked and not chosen):
+        return 0
+    if collected.files and collected.readable:
+        print(f"hpcai-ranking: no list {asked!r}; there are {_names(lists)}", file=sys.stderr)
+    else:
+        print("hpcai-ranking: no result.json and no report.txt could be read", file=sys.stderr)
+    return InputError.exit_code
+
+
+def _names(lists: Sequence[Ranked]) -> str:
+    return ", ".join(each.key.name for each in lists) or "none"
+
+
+def _write(path: str | None, text: str) -> None:
+    if path is None:
+        return
+    try:
+        Path(path).write_text(text, "utf-8", errors="backslashreplace")
+    except (OSError, ValueError) as error:
+        raise InputError(f"cannot write {path}: {error}") from None
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _OneLineParser(prog="hpcai-ranking", description=DESCRIPTION, allow_abbrev=False)
+    parser.add_argument("path", nargs="+", metavar="PATH", help="a folder with results, a result.json or a report.txt")
+    parser.add_argument("--csv", metavar="FILE", help="write all columns of the lists to this file")
+    parser.add_argument("--list", default="", metavar="NAME", help="print only lists with this in their name")
+    parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes")
+    parser.add_argument("--no-cache", action="store_true", help="verify again what was verified before")
+    return parser
+
+
+def _positive(text: str) -> int:
+    if not (text.isascii() and text.isdecimal() and 0 < int(text) < 10_000):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a positive integer")
+    return int(text)
+
+
+def command() -> NoReturn:
+    """Entry point: exit with the code; an illegal option is told in one line."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # names may have any script, whatever the terminal's encoding
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")
+    try:
+        sys.exit(main())
+    except HpcaiError as error:
+        print(f"hpcai-ranking: {error}", file=sys.stderr)
+        sys.exit(error.exit_code)
+
+
+if __name__ == "__main__":
+    command()

@@ -1,0 +1,144 @@
+"""The lines of a verified result: the best row that PASSED for each list, and its ceilings."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from hpcai.formulas.eligibility import INVALID, NOTHING
+from hpcai.ranking.submission import MOST_REASON, VERIFIED, Line, ListKey, cell
+from hpcai.record.entry import Row
+from hpcai.record.machine import Environment
+from hpcai.record.result import Result, Summary
+from hpcai.report.closing import summary_of
+from hpcai.results.summary import best_rows
+from hpcai.workloads import registry
+
+PASSED = "PASSED"
+CEILINGS = {"gemm": "GEMM ceiling", "convolution": "convolution ceiling"}  # fields of the summary, and their lists
+
+
+def why_not_ranked(result: Result) -> str:
+    """Why no list has a result; empty if it may be ranked. A sound result of tables alone has its ceilings ranked."""
+    summary = summary_of(result)
+    if not summary.complete:
+        return f"broken off after {summary.tests} of {summary.planned} tests"
+    only_tables = summary.reasons == NOTHING.reasons and not summary.failed
+    if summary.valid == INVALID and not (only_tables and any(_ceilings(summary))):
+        return cell(f"{INVALID}: {'; '.join(summary.reasons)}", MOST_REASON)
+    return ""
+
+
+def lines_of(result: Result, source: str) -> Iterator[Line]:
+    """A line for each list that the result is in."""
+    grouped: dict[ListKey, list[Row]] = {}
+    for test in result.tests:
+        if test.verdict == PASSED and test.status != INVALID:
+            grouped.setdefault(_key(result, test), []).append(test)
+    for key, tests in grouped.items():
+        yield _line(result, key, _best(tests), source)
+    yield from _ceiling_lines(result, source)
+
+
+def size(section: str, p: int) -> str:
+    """V2 of one model, V3 of an ensemble; empty of workloads whose P is something else."""
+    if not registry.workload(section).ensembles:
+        return ""
+    return "V2" if p == 1 else "V3"
+
+
+def system(environment: Environment) -> str:
+    """Device and nodes."""
+    device = environment.device if environment.accelerators else environment.processor
+    return f"{cell(device)} x {environment.nodes} node{'s' * (environment.nodes != 1)}"
+
+
+def _key(result: Result, test: Row) -> ListKey:
+    return ListKey(
+        VERIFIED,
+        test.workload,
+        dataset_of(test),
+        test.status,
+        summary_of(result).level,
+        size(test.workload, test.p),
+        str(test.settings.get("PRECISION", "")),
+    )
+
+
+def dataset_of(test: Row) -> str:
+    """The name of the data as they were found; of a workload without data nothing."""
+    found = getattr(test.raw, "dataset", None)
+    return cell(found.name if found else str(test.settings.get("DATASET", "")).partition(":")[0])
+
+
+def _best(tests: Sequence[Row]) -> Row:
+    """The best test; of repetitions the one that stands for them."""
+    best = next(best_rows(tests))
+    return next(test for test in tests if test.index == best.index)
+
+
+def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
+    workload, scores = registry.workload(test.workload), test.scores
+    roofline = getattr(scores, "roofline", None)
+    return Line(
+        key,
+        workload.rank(getattr(scores, workload.ranked_by)),
+        verdict="REACHED" if scores.reached else "MISSED",
+        source=source,
+        seconds=test.seconds,
+        p=test.p,
+        q=test.q,
+        network=cell(test.settings.get("NETWORK", "")),
+        rule=test.operations.rule,
+        epochs=_whole(test.settings.get("EPOCHS")),
+        precision=key.precision,
+        flops=test.gflops * 1e9,
+        valid_flops=getattr(scores, "valid_flops", None),
+        ops=getattr(scores, "highest_ops", None),
+        regulated_score=getattr(scores, "regulated_score", None),
+        quality=scores.quality,
+        time_to_quality=getattr(scores, "time_to_quality", None),
+        efficiency=getattr(scores, "efficiency", None),
+        ceiling=roofline.ceilings.compute if roofline else None,
+        ceiling_share=roofline.shares.compute if roofline else None,
+        watts=test.telemetry.gpu_watts if test.telemetry else None,
+        cv=_variation(summary_of(result), test.index, workload.ranked_by),
+        **_machine(result),
+    )
+
+
+def _machine(result: Result) -> dict[str, Any]:
+    """The fields of a line that all tests of a run share."""
+    environment = result.environment
+    return {
+        "site": cell(result.input.headers[0]),
+        "system": system(environment),
+        "accelerators": environment.accelerators * environment.nodes,
+        "ranks": environment.ranks,
+        "framework": cell(f"torch {environment.packages.get('torch', '')}".strip()),
+        "date": result.date[:10],
+        "version": cell(result.version),
+    }
+
+
+def _whole(value: object) -> int | None:
+    return value if isinstance(value, int) else None
+
+
+def _variation(summary: Summary, index: int, score: str) -> float | None:
+    """Coefficient of variation of the ranking score over the repetitions of a test."""
+    entry = next((entry for entry in summary.repeatability if index in entry.tests), None)
+    spread = entry.spreads.get(score) if entry else None
+    return spread.cv if spread else None
+
+
+def _ceilings(summary: Summary) -> list[float | None]:
+    return [getattr(summary.ceilings, name) for name in CEILINGS]
+
+
+def _ceiling_lines(result: Result, source: str) -> Iterator[Line]:
+    """A line for each ceiling that tables of the result measured."""
+    summary = summary_of(result)
+    section = next((table.workload for table in result.tables if hasattr(table, "ceilings")), "")
+    for words, rate in zip(CEILINGS.values(), _ceilings(summary), strict=True):
+        if rate is not None:
+            key = ListKey(VERIFIED, section, words, level=summary.level)
+            yield Line(key, rate, verdict=PASSED, source=source, ceiling=rate, **_machine(result))

@@ -1,0 +1,96 @@
+"""What is kept of a result: a line for each list that it is in, or why it is in none."""
+
+from dataclasses import dataclass
+
+VERIFIED, REPORTED, LITERATURE = "verified", "from report", "literature"
+MOST_TEXT, MOST_REASON = 200, 800  # characters of a cell; of a reason
+
+
+@dataclass(frozen=True)
+class ListKey:
+    """The list of a line: results are compared only within one.
+
+    origin: VERIFIED, REPORTED or LITERATURE. subject: the dataset, or the ceiling of a table. size: V2 of one model, V3
+    of an ensemble, empty of workloads without that difference.
+    """
+
+    origin: str
+    section: str
+    subject: str
+    status: str = ""
+    level: str = ""
+    size: str = ""
+    precision: str = ""
+
+    @property
+    def name(self) -> str:
+        """The name of the list, by which --list chooses."""
+        origin = "" if self.origin == VERIFIED else self.origin.replace(" ", "-")
+        parts = (origin, self.section, self.subject, self.status, self.level, self.size, self.precision)
+        return "/".join(filter(None, parts))
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of a list. Rates are per second, shares are not in percent; None and empty: not measured.
+
+    score: orders the list, larger first. seconds: Time, by which equal scores are ordered. recomputed: Valid FLOPS by
+    the papers' constant, of literature. ceiling: of a rank. source: the file, or the publication.
+    """
+
+    key: ListKey
+    score: float
+    site: str
+    verdict: str
+    source: str
+    seconds: float = 0.0
+    system: str = ""
+    accelerators: int | None = None
+    ranks: int | None = None
+    p: int | None = None
+    q: int | None = None
+    network: str = ""
+    rule: str = ""
+    framework: str = ""
+    epochs: int | None = None
+    precision: str = ""
+    flops: float | None = None
+    valid_flops: float | None = None
+    recomputed: float | None = None
+    ops: float | None = None
+    regulated_score: float | None = None
+    quality: float | None = None
+    time_to_quality: float | None = None
+    efficiency: float | None = None
+    ceiling: float | None = None
+    ceiling_share: float | None = None
+    watts: float | None = None
+    cv: float | None = None
+    date: str = ""
+    version: str = ""
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Submission:
+    """A sound result: its lines, and the digest by which the same run is known again."""
+
+    path: str
+    fingerprint: str
+    lines: tuple[Line, ...]
+    origin: str = VERIFIED
+
+
+@dataclass(frozen=True)
+class Apart:
+    """What is not ranked, and why."""
+
+    path: str
+    reason: str
+
+
+def cell(text: object, most: int = MOST_TEXT) -> str:
+    """Text of a stranger in one line of printable characters, not longer than a cell."""
+    found = str(text)[: most + 1]
+    line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in found).strip()
+    return line if len(line) <= most else f"{line[: most - 3]}..."

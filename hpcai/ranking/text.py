@@ -1,0 +1,88 @@
+"""The lists as text: of the columns those that a list has values for, as many as fit into the width."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from hpcai.ranking.lists import Ranked
+from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line, cell
+from hpcai.ranking.table import COLUMNS, RANK, Column
+from hpcai.workloads import registry
+
+WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title
+GAP = "  "
+COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
+ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS"}  # what scores that rank are called
+
+
+def text_of(lists: Iterable[Ranked], apart: Sequence[Apart]) -> str:
+    """All lists, and then what is not ranked."""
+    lines = [line for each in lists for line in (*_list(each), "")]
+    if apart:
+        lines += ["Not ranked:", *_apart(apart)]
+    return "".join(f"{line}\n" for line in lines)
+
+
+def _apart(apart: Iterable[Apart]) -> Iterator[str]:
+    yield from (f"  {cell(each.path)}: {cell(each.reason, MOST_REASON)}" for each in apart)
+
+
+def _list(each: Ranked) -> Iterator[str]:
+    columns = _fitting(each.lines)
+    cells = [[RANK, *(column.head for column in columns)], *_rows(each.lines, columns)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    yield from _title(each)
+    yield from (GAP.join(_aligned(row, widths, columns)).rstrip() for row in cells)
+    yield from _notes(each.lines)
+
+
+def _title(each: Ranked) -> Iterator[str]:
+    key, workload = each.key, registry.workload(each.key.section)
+    yield f"List {key.name}"
+    if key.origin == LITERATURE:
+        constant = "; Recomputed by 23.0 GFLOP an image and (top-1 / 0.763)^10"
+        recomputed = any(line.recomputed is not None for line in each.lines)
+        yield f"literature: published figures, not verified{constant * recomputed}"
+        return
+    order = f"ordered by {ORDER.get(workload.ranked_by, workload.ranked_by) or key.subject}"
+    yield order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
+
+
+def _notes(lines: Iterable[Line]) -> Iterator[str]:
+    """Notes on lines, and the publications of literature."""
+    lines = [*lines]
+    yield from (f"  {line.site}: {line.note}" for line in lines if line.note)
+    published = dict.fromkeys(line.source for line in lines if line.verdict == LITERATURE)
+    yield from (f"  source: {source}" for source in published)
+
+
+def _fitting(lines: Sequence[Line]) -> list[Column]:
+    """Columns with values, in their order; of those that do not fit the least important are left out."""
+    filled = [column for column in COLUMNS if column.priority < NEVER and any(_texts(lines, column))]
+    left, chosen = WIDTH - len(RANK), set[Column]()
+    for column in sorted(filled, key=lambda each: each.priority):
+        width = len(GAP) + max(len(column.head), *map(len, _texts(lines, column)))
+        if column.priority == 0 or width <= left:
+            chosen.add(column)
+            left -= width
+    return [column for column in filled if column in chosen]
+
+
+def _rows(lines: Sequence[Line], columns: Sequence[Column]) -> list[list[str]]:
+    texts = zip(*(_texts(lines, column) for column in columns), strict=True)
+    return [[str(rank), *row] for rank, row in enumerate(texts, start=1)]
+
+
+def _texts(lines: Iterable[Line], column: Column) -> list[str]:
+    return [_text(column, line) for line in lines]
+
+
+def _text(column: Column, line: Line) -> str:
+    value = column.value(line)
+    found = "" if value is None else format(value, column.shown)
+    return found if len(found) <= WIDEST else f"{found[: WIDEST - 3]}..."
+
+
+def _aligned(row: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> Iterator[str]:
+    """Texts to the left, numbers to the right."""
+    numeric = [True, *(bool(column.shown) or column.head in COUNTS for column in columns)]
+    for found, width, right in zip(row, widths, numeric, strict=True):
+        yield found.rjust(width) if right else found.ljust(width)

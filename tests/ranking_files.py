@@ -1,0 +1,46 @@
+"""Folders of results for the tests of the lists: stored ones, and others made by the program's own functions."""
+
+from pathlib import Path
+
+from msgspec import structs
+from small_run import GOLDEN
+
+from hpcai.inputfile import parse
+from hpcai.ranking.__main__ import main
+from hpcai.record.loading import load
+from hpcai.record.problem import input_of
+from hpcai.record.result import Result
+from hpcai.report import files
+from hpcai.verification import verify
+
+HEADER = "HPCAI benchmark input file"
+
+
+def of_site(header: str, changes: tuple[str, ...] = (), more: int = 0) -> Result:
+    """The stored result, as a run with another first header line, other settings, and more right images."""
+    stored = load(GOLDEN / "result.json")
+    text = stored.input.text.replace(HEADER, header, 1)
+    problem = parse(text, list(changes), name=stored.input.name)
+    first, *others = stored.tests
+    better = structs.replace(first.raw.ensemble, correct=first.raw.ensemble.correct + more)
+    first = structs.replace(first, raw=structs.replace(first.raw, ensemble=better))
+    return verify.rebuilt(structs.replace(stored, input=input_of(problem), tests=(first, *others)))
+
+
+def written(folder: Path, result: Result) -> Path:
+    """The result's files in a new folder."""
+    folder.mkdir(parents=True)
+    files.write(folder, result)
+    return folder
+
+
+def report_only(folder: Path, result: Result) -> Path:
+    """The printed output of a result alone."""
+    folder.mkdir(parents=True)
+    (folder / "report.txt").write_text(files.report(result), "utf-8")
+    return folder / "report.txt"
+
+
+def listed(*arguments: object) -> int:
+    """The exit code of the command."""
+    return main([str(word) for word in arguments])

@@ -1,0 +1,119 @@
+"""Reports without their result: read, checked against their own numbers, and listed apart from verified results."""
+
+import csv
+import re
+from pathlib import Path
+
+import pytest
+from ranking_files import listed
+from result_with_tables import result_with_tables
+from result_with_weather import mixed_result
+from small_run import GOLDEN, WEATHER
+
+from hpcai.errors import InputError
+from hpcai.ranking.from_report import contradictions
+from hpcai.ranking.report_parser import parsed
+from hpcai.record.loading import load
+from hpcai.record.result import Result
+from hpcai.report.files import report
+
+Out = pytest.CaptureFixture[str]
+TEXT = (GOLDEN / "report.txt").read_text("utf-8")
+RESULTS = {
+    "images": lambda: load(GOLDEN / "result.json"),
+    "weather": lambda: load(WEATHER / "result.json"),
+    "mixed": mixed_result,
+    "tables": result_with_tables,
+}
+# Another text for a part of the report, and what is said of it.
+FAULTS = {
+    "Gflops of a row": ("1.2873e+02", "1.3873e+02", "Gflops"),
+    "Time of a row": ("0.35             1.2873e+02", "0.45             1.2873e+02", "credited / Time"),
+    "samples of a row": ("         800    32", "         900    32", "operations of a sample"),
+    "credited operations": ("44679782400 credited", "54679782400 credited", "credited"),
+    "FLOPS": ("128.7294135\n", "138.7294135\n", "FLOPS"),
+    "Valid FLOPS": ("=   248288.7573180", "=   248388.7573180", "Valid FLOPS"),
+    "quality": ("quality of the ensemble=        0.2270000", "quality of the ensemble=        0.2370000", "quality"),
+    "target": (" target=        0.0500000", " target=        0.0600000", "target"),
+    "quality / target": ("4.5400000 ...... REACHED", "4.6400000 ...... REACHED", "quality / target"),
+    "REACHED": ("4.5400000 ...... REACHED", "4.5400000 ...... MISSED", "not REACHED"),
+    "exponent": ("5              PENALTY", "4              PENALTY", "PENALTY"),
+    "a check": ("0.0663002 ...... PASSED", "0.0663002 ...... FAILED", "FAILED"),
+    "no check": ("...... PASSED", "...... NOT CHECKED", "no check that PASSED"),
+    "best of the summary": ("gflops=128.7294135", "gflops=138.7294135", "none of its rows"),
+    "figure of the summary": ("valid_gflops=248288.7573180", "valid_gflops=248288.8573180", "none of its rows"),
+    "counts": ("passed=2", "passed=1", "2 tests, 1 passed"),
+    "failed": ("passed=2\nfailed=0", "passed=1\nfailed=1", "FAILED"),
+    "status of the summary": ("valid=UNOFFICIAL", "valid=VALID", "status VALID"),
+    "status of a row": ("Status  : UNOFFICIAL;", "Status  : VALID;", "status"),
+    "final status": ("HPCAI result is UNOFFICIAL", "HPCAI result is VALID", "final summary VALID"),
+    "fingerprint": ("fingerprint=a43d", "fingerprint=zzzz", "no fingerprint"),
+}
+
+
+@pytest.mark.parametrize("name", RESULTS)
+def test_a_sound_report_contradicts_nothing(name: str) -> None:
+    result: Result = RESULTS[name]()
+    found = parsed(report(result))
+    assert contradictions(found) == [] and len(found.rows) == len(result.tests)
+    for row, test in zip(found.rows, result.tests, strict=True):
+        assert (row.tv, row.n, row.p, row.q) == (test.tv, test.n, test.p, test.q)
+        assert row.scores["flops"] == pytest.approx(test.scores.flops, abs=1e2)
+        assert row.scores["quality"] == pytest.approx(test.scores.quality, abs=1e-7)
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_contradiction_is_found(fault: str) -> None:
+    before, after, words = FAULTS[fault]
+    assert before in TEXT
+    found = contradictions(parsed(TEXT.replace(before, after)))
+    assert any(words in each for each in found), found
+
+
+def test_a_worse_row_as_the_best_one_is_found() -> None:
+    result = load(GOLDEN / "result.json")
+    best, other = result.tests
+    names = {"index=1": "index=2", "gflops": f"{other.gflops:.7f}", "quality": f"{other.scores.quality:.7f}"}
+    text = TEXT.replace("index=1", names["index=1"]).replace("P=2\nQ=1\n", "P=1\nQ=2\n")
+    text = re.sub(r"^gflops=.*$", f"gflops={names['gflops']}", text, flags=re.MULTILINE)
+    text = re.sub(r"^quality=.*$", f"quality={names['quality']}", text, flags=re.MULTILINE)
+    text = re.sub(r"^time=.*$", f"time={other.seconds:.7f}", text, flags=re.MULTILINE)
+    text = re.sub(r"^valid_gflops=.*$", f"valid_gflops={other.scores.valid_flops / 1e9:.7f}", text, flags=re.MULTILINE)
+    text = re.sub(r"^apc_gflop=.*$", f"apc_gflop={other.scores.apc / 1e9:.7f}", text, flags=re.MULTILINE)
+    assert best.gflops > other.gflops
+    assert contradictions(parsed(text)) == ["the best row of [ensemble] in the summary is not the best of its rows"]
+
+
+@pytest.mark.parametrize("text", ["", "nothing\n", "=" * 10_000_000, TEXT.replace("HPCAI bench", "Another bench")])
+def test_a_text_that_is_no_report_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="no report of this program"):
+        parsed(text)
+
+
+def test_reports_are_in_lists_of_their_own(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "report.txt").write_text(TEXT)
+    assert listed(tmp_path, WEATHER, "--no-cache", "--csv", tmp_path / "lists.csv") == 0
+    lines = [*csv.DictReader((tmp_path / "lists.csv").read_text().splitlines())]
+    reported = [line for line in lines if line["List"].startswith("from-report/")]
+    assert {line["Workload"] for line in reported} == {"ensemble"} and len(reported) == 2
+    assert {line["Verdict"] for line in reported} == {"from report"}
+    assert {line["Verdict"] for line in lines if line not in reported} <= {"REACHED", "MISSED"}
+    best = next(line for line in reported if line["P"] == "2")
+    assert float(best["Valid PFLOPS"]) == pytest.approx(0.248288757318)
+    assert (best["Dataset"], best["System"], best["Epochs"]) == ("fashion-mnist-subset", "AMD EPYC x 1 node", "2")
+    assert "from report: printed numbers only, not verified" in capsys.readouterr().out
+
+
+def test_a_report_without_its_end_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
+    path = tmp_path / "report.txt"
+    path.write_text(TEXT.partition("Finished ")[0])
+    assert listed(path) == 0
+    assert f"{path}: from report: broken off" in capsys.readouterr().out
+
+
+def test_a_contradicting_report_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
+    path = tmp_path / "report.txt"
+    path.write_text(TEXT.replace("1.2873e+02", "1.3873e+02"))
+    assert listed(path) == 0
+    said = capsys.readouterr().out
+    assert "from report, not listed: WR10S1V4: Gflops" in said and "List " not in said
