@@ -57,7 +57,7 @@ def training_named(test: Json) -> Json:
     values = dict(labelled(entry.scores))
     assert len(values) == len(own), "a label occurs twice"
     values |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
-    values |= machine_named(test)
+    values |= machine_named(test) | (dict(labelled(entry.raw.energy)) if entry.raw.energy else {})
     for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
         values |= dict(labelled(record))
     return values

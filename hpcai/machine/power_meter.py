@@ -1,0 +1,66 @@
+"""Energy by the file of an external meter: lines of UTC time (ISO 8601) and watts, separated by a comma."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from itertools import pairwise
+from math import isfinite
+from pathlib import Path
+
+from hpcai.machine.energy_counters import NotCountedError
+
+Sample = tuple[float, float]  # seconds of UTC, watts
+
+
+def joules_between(path: Path, begin: datetime, seconds: float) -> float:
+    """Energy of the interval by the trapezoid rule, watts at its ends interpolated.
+
+    NotCountedError if the file cannot be read or does not cover the interval.
+    """
+    first, last = begin.timestamp(), begin.timestamp() + seconds
+    earliest, latest, joules = None, first, 0.0
+    try:
+        for one, other in pairwise(_samples(path)):
+            earliest, latest = one[0] if earliest is None else earliest, other[0]
+            joules += _trapezoid(one, other, first, last)
+    except (OSError, UnicodeDecodeError) as error:
+        raise NotCountedError(f"{path}: {getattr(error, 'strerror', 'no text')}") from None
+    if earliest is None or earliest > first or latest < last:
+        raise NotCountedError(f"{path}: it does not cover {_iso(first)} to {_iso(last)}")
+    return joules
+
+
+def _samples(path: Path) -> Iterator[Sample]:
+    """The samples in order of time; the first line may be a header."""
+    before = float("-inf")
+    with path.open(encoding="utf-8") as file:
+        for number, line in enumerate(file, 1):
+            sample = _sample(line)
+            if sample is None and line.strip() and number > 1 or sample and sample[0] <= before:
+                raise NotCountedError(f"{path}, line {number}: no later UTC time with watts")
+            if sample:
+                before = sample[0]
+                yield sample
+
+
+def _sample(line: str) -> Sample | None:
+    """A sample; None of a line that is none. A time without an offset is UTC."""
+    time, _, watts = line.partition(",")
+    try:
+        instant, power = datetime.fromisoformat(time.strip()), float(watts)
+    except ValueError:
+        return None
+    instant = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+    return (instant.timestamp(), power) if isfinite(power) and power >= 0 else None
+
+
+def _trapezoid(one: Sample, other: Sample, first: float, last: float) -> float:
+    """Energy between two samples, as far as it lies within the interval."""
+    (begin, power), (end, _) = one, other
+    left, right = max(begin, first), min(end, last)
+    slope = (other[1] - power) / (end - begin)
+    middle = power + slope * ((left + right) / 2 - begin)
+    return middle * (right - left) if right > left else 0.0
+
+
+def _iso(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")
