@@ -70,6 +70,7 @@ def search_named(test: Json) -> Json:
     values = dict(labelled(entry.scores))
     values |= {f"idle time of a group, {name}, s": getattr(raw.group_seconds.idle, name) for name in ("min", "max")}
     values |= dict(labelled(raw.coordinator)) | dict(labelled(raw.proposals)) | machine_named(test)
+    values |= dict(labelled(raw.energy)) if raw.energy else {}
     return values | dict(labelled(entry.phases))
 
 

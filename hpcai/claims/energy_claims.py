@@ -65,8 +65,7 @@ def _fixed(subject: Subject, energy: Energy) -> bool:
 
 
 def _spans(subject: Subject, energy: Energy) -> bool:
-    phases = subject.entry.raw.phases
-    timed: float = getattr(phases, "training", 0.0) or getattr(phases, "search", 0.0)
+    timed: float = subject.entry.seconds
     return timed <= energy.seconds + MILLISECOND
 
 
@@ -97,5 +96,5 @@ ENERGY = (
     ),
     Claim("energy: its region spans the training", _of(_spans), _measured(seconds=0.0)),
     Claim("energy: mean watts x seconds = joules", _watts, changed("scores.mean_watts", 9.0)),
-    Claim("energy: scores of whole nodes and at least 2 s only", _scored, changed("scores.joules_per_training", 9.0)),
+    Claim("energy: scores of whole nodes and at least 2 s only", _scored, changed("scores.joules_per_sample", 9.0)),
 )

@@ -19,8 +19,15 @@ def energy_scores(energy: Energy | None, valid_flops: float, samples: int, train
     watts = mean_watts(energy)
     if energy is None or energy.joules is None or not watts or unscored(energy):
         return EnergyScores(watts)
-    per_sample = energy.joules / samples if samples else None
+    per_sample = joules_per_sample(energy, samples)
     return EnergyScores(watts, valid_flops / watts, per_sample, energy.joules / trainings)
+
+
+def joules_per_sample(energy: Energy | None, samples: int) -> float | None:
+    """Energy per training sample; None without scores of energy, or without samples."""
+    if energy is None or energy.joules is None or unscored(energy) or not samples:
+        return None
+    return energy.joules / samples
 
 
 def mean_watts(energy: Energy | None) -> float | None:
