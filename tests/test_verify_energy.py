@@ -12,7 +12,9 @@ from alterations import put, verified
 from report_readers import assert_report_matches
 from small_run import Run, bench, rebuilt
 
-from hpcai.errors import HpcaiError
+from hpcai.errors import HpcaiError, InputError
+from hpcai.inputfile import Problem, parse
+from hpcai.inputfile.echo import echo
 from hpcai.verification import verify
 
 INPUT = """Energy
@@ -100,6 +102,25 @@ def test_altered_energy_is_detected(field: str, value: Any, tmp_path: Path) -> N
     except HpcaiError:
         return
     assert made["summary"]["failed"] or verified(made, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("word", "value"), [("auto", "auto"), ("none", "none"), ("2.5e3", 2500.0), ("meter:~/m.csv", "meter:~/m.csv")]
+)
+def test_energy_is_a_word_watts_or_a_path(word: str, value: float | str) -> None:
+    problem = parse(INPUT.format(epochs=1), [f"ENERGY={word}"])
+    assert problem.run["ENERGY"] == value and parse(problem_text(problem)).run["ENERGY"] == value
+
+
+def problem_text(problem: Problem) -> str:
+    """The echo of a problem as an input."""
+    return "\n".join([*problem.headers, *echo(problem)]) + "\n"
+
+
+@pytest.mark.parametrize("word", ["0", "-5", "1e999", "meter:", "watts", "file:x"])
+def test_other_energy_is_refused(word: str) -> None:
+    with pytest.raises(InputError, match=r"ENERGY.*allowed: auto \| none \| meter:PATH \| a number above 0"):
+        parse(INPUT.format(epochs=1), [f"ENERGY={word}"])
 
 
 def test_a_run_without_energy_says_so() -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from hpcai.machine.energy_counters import NotCountedError
 
-Sample = tuple[float, float]  # seconds of UTC, watts
+Sample = tuple[float, float]  # seconds since the beginning of the interval, watts
 
 
 def joules_between(path: Path, begin: datetime, seconds: float) -> float:
@@ -16,25 +16,24 @@ def joules_between(path: Path, begin: datetime, seconds: float) -> float:
 
     NotCountedError if the file cannot be read or does not cover the interval.
     """
-    first, last = begin.timestamp(), begin.timestamp() + seconds
-    earliest, latest, joules = None, first, 0.0
+    earliest, latest, joules = None, 0.0, 0.0
     try:
-        for one, other in pairwise(_samples(path)):
+        for one, other in pairwise(_samples(path, begin)):
             earliest, latest = one[0] if earliest is None else earliest, other[0]
-            joules += _trapezoid(one, other, first, last)
+            joules += _trapezoid(one, other, seconds)
     except (OSError, UnicodeDecodeError) as error:
         raise NotCountedError(f"{path}: {getattr(error, 'strerror', 'no text')}") from None
-    if earliest is None or earliest > first or latest < last:
-        raise NotCountedError(f"{path}: it does not cover {_iso(first)} to {_iso(last)}")
+    if earliest is None or earliest > 0 or latest < seconds:
+        raise NotCountedError(f"{path}: it does not cover the {seconds:.3f} s from {begin.isoformat()} on")
     return joules
 
 
-def _samples(path: Path) -> Iterator[Sample]:
+def _samples(path: Path, begin: datetime) -> Iterator[Sample]:
     """The samples in order of time; the first line may be a header."""
     before = float("-inf")
     with path.open(encoding="utf-8") as file:
         for number, line in enumerate(file, 1):
-            sample = _sample(line)
+            sample = _sample(line, begin)
             if sample is None and line.strip() and number > 1 or sample and sample[0] <= before:
                 raise NotCountedError(f"{path}, line {number}: no later UTC time with watts")
             if sample:
@@ -42,7 +41,7 @@ def _samples(path: Path) -> Iterator[Sample]:
                 yield sample
 
 
-def _sample(line: str) -> Sample | None:
+def _sample(line: str, begin: datetime) -> Sample | None:
     """A sample; None of a line that is none. A time without an offset is UTC."""
     time, _, watts = line.partition(",")
     try:
@@ -50,17 +49,13 @@ def _sample(line: str) -> Sample | None:
     except ValueError:
         return None
     instant = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-    return (instant.timestamp(), power) if isfinite(power) and power >= 0 else None
+    return ((instant - begin).total_seconds(), power) if isfinite(power) and power >= 0 else None
 
 
-def _trapezoid(one: Sample, other: Sample, first: float, last: float) -> float:
+def _trapezoid(one: Sample, other: Sample, seconds: float) -> float:
     """Energy between two samples, as far as it lies within the interval."""
     (begin, power), (end, _) = one, other
-    left, right = max(begin, first), min(end, last)
+    left, right = max(begin, 0.0), min(end, seconds)
     slope = (other[1] - power) / (end - begin)
     middle = power + slope * ((left + right) / 2 - begin)
     return middle * (right - left) if right > left else 0.0
-
-
-def _iso(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="milliseconds")

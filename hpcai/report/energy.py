@@ -27,9 +27,9 @@ def note(found: Energy | None) -> str:
     missing = free(unscored(found))
     if found is None or found.joules is None or found.source is None:
         return f"Energy  : n/a, {missing}"
-    watts = mean_watts(found)
+    watts, part = mean_watts(found), "" if found.covers == "node" else f"the {found.covers} of "
     text = (
         f"Energy  : {found.joules:.3f} J in {found.seconds:.3f} s, {watts or 0.0:.1f} W on average, "
-        f"of the {found.covers} of {counted(found.nodes, 'node')}, by {NAMES[found.source]}"
+        f"of {part}{counted(found.nodes, 'node')}, by {NAMES[found.source]}"
     )
     return f"{text}; scores n/a: {missing}" if missing else text
