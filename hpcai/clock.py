@@ -30,7 +30,12 @@ def since_process_start() -> float:
 
 def utc() -> datetime:
     """The date and time in UTC, to the second."""
-    return datetime.now(UTC).replace(microsecond=0)
+    return utc_instant().replace(microsecond=0)
+
+
+def utc_instant() -> datetime:
+    """The date and time in UTC, to the microsecond."""
+    return datetime.now(UTC)
 
 
 def synchronise(device: "torch.device") -> None:

@@ -7,6 +7,7 @@ from small_run import GOLDEN
 
 from hpcai.inputfile import parse
 from hpcai.ranking.__main__ import main
+from hpcai.record.energy import Energy
 from hpcai.record.loading import load
 from hpcai.record.problem import input_of
 from hpcai.record.result import Result
@@ -25,6 +26,15 @@ def of_site(header: str, changes: tuple[str, ...] = (), more: int = 0) -> Result
     better = structs.replace(first.raw.ensemble, correct=first.raw.ensemble.correct + more)
     first = structs.replace(first, raw=structs.replace(first.raw, ensemble=better))
     return verify.rebuilt(structs.replace(stored, input=input_of(problem), tests=(first, *others)))
+
+
+def with_power(result: Result, watts: float) -> Result:
+    """The result of a run in which a meter measured so many watts of the node, for half a minute in each test."""
+    counted = Energy(
+        source="meter", covers="node", nodes=1, begun="2026-01-01T00:00:00.000+00:00", seconds=30.0, joules=30.0 * watts
+    )
+    tests = [structs.replace(test, raw=structs.replace(test.raw, energy=counted)) for test in result.tests]
+    return verify.rebuilt(structs.replace(result, tests=tuple(tests)))
 
 
 def written(folder: Path, result: Result) -> Path:

@@ -61,7 +61,7 @@ def test_samples_of_all_nodes_are_collected() -> None:
     watch = monitor(World(comm, comm.Split(rank), f"node {rank}"))
     gpus = None if rank == size - 1 else 0.5
     own: Values = ((1 + rank) / 10, 100 * (1 + rank), gpus, 7)
-    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: own, joules=lambda: None)
+    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: own)
     with watch.watching():
         threading.Event().wait(0.01)
     seen = measured(watch)
@@ -85,7 +85,7 @@ def test_the_average_of_equal_nodes_is_their_maximum() -> None:
 
     comm = MPI.COMM_WORLD
     watch = monitor(World(comm, comm.Split(comm.rank), f"node {comm.rank}"))
-    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: (0.1, 7, None, None), joules=lambda: None)
+    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: (0.1, 7, None, None))
     with watch.watching():
         threading.Event().wait(0.01)
     seen = measured(watch)
@@ -129,24 +129,3 @@ def test_a_second_test_has_samples_of_its_own() -> None:
             threading.Event().wait(seconds)
         lengths.append(measured(watch)["samples"])
     assert lengths[1] == (1 if MPI.COMM_WORLD.rank == 0 else 0) <= lengths[0]
-
-
-@pytest.mark.parallel(3)
-@pytest.mark.parametrize("silent", [None, 0, 2], ids=str)
-def test_energy_is_that_of_all_nodes_or_unknown(silent: int | None) -> None:
-    from mpi4py import MPI
-
-    from hpcai.comm.world import World
-
-    comm = MPI.COMM_WORLD
-    watch = monitor(World(comm, comm.Split(comm.rank), f"node {comm.rank}"))
-    joules = None if comm.rank == silent else 10.0 * (1 + comm.rank)
-    watch._gauges = SimpleNamespace(begin=lambda: None, read=lambda: (None,) * len(NAMES), joules=lambda: joules)
-    with watch.watching():
-        threading.Event().wait(0.3)
-    seen = measured(watch)
-    if silent is None:
-        assert seen["gpu_joules"] == sum(10.0 * (1 + rank) for rank in range(comm.size))
-        assert seen["gpu_watts"] == pytest.approx(seen["gpu_joules"] / comm.bcast(seen["series"][-1][0]))
-    else:
-        assert seen["gpu_joules"] is seen["gpu_watts"] is None or silent >= comm.size

@@ -6,7 +6,7 @@ import pytest
 from fake_library import library
 
 from hpcai.machine import device as devices
-from hpcai.machine.node_sensors import NodeSensors
+from hpcai.machine.energy_counters import GpuCounter, NotCountedError
 from hpcai.machine.nvml import Gpus, driver_version
 
 # Two GPUs and a part of one (first, second, part), the part without utilisation; handles are pointers to their numbers.
@@ -67,24 +67,22 @@ def test_means_of_the_gpus_need_values_of_all(identities: list[str], share: floa
     [(["GPU-first"], 2.5), (["GPU-first", "GPU-second"], 5.0), (["GPU-first", "MIG-part"], None), ([], None)],
 )
 def test_energy_since_the_beginning_needs_values_of_all(
-    identities: list[str], joules: float | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    identities: list[str], joules: float | None, tmp_path: Path
 ) -> None:
-    made = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
-    monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
-    gauges = NodeSensors([0], identities)
+    gpus = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0))
     for _ in range(2):
-        gauges.begin()
-        assert gauges.joules() == joules
+        begun, now = gpus.joules(), gpus.joules()
+        assert (None if begun is None or now is None else now - begun) == joules
 
 
 def test_energy_of_a_restarted_driver_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readings = iter([1000.0, 1000.0, 3.0])
+    readings = iter([1000.0, 3.0])
     made = Gpus(["GPU-first"], library(SOURCE, tmp_path, INIT=0, LENT=0))
     monkeypatch.setattr(made, "joules", lambda: next(readings))
-    monkeypatch.setattr("hpcai.machine.node_sensors.Gpus", lambda _: made)
-    gauges = NodeSensors([0], ["GPU-first"])
-    gauges.begin()
-    assert gauges.joules() is None
+    counter = GpuCounter(made)
+    counter.begin()
+    with pytest.raises(NotCountedError, match="went back from 1000 to 3 J"):
+        counter.joules()
 
 
 def test_without_a_working_library_nothing_is_known(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from small_run import GOLDEN
 
 from hpcai.errors import InputError
 from hpcai.inputfile.keys import keys_of
-from hpcai.record.loading import load
+from hpcai.record.loading import load, result_of
 from hpcai.record.older import BY_RULES, JUDGED, LACKING, READ, upgraded
 from hpcai.record.plain import digest
 from hpcai.verification import verify
@@ -76,6 +76,24 @@ def test_a_removed_value_or_an_added_one_is_detected(path: Path, tmp_path: Path)
         altered = stored(path)
         change(altered)
         assert differences({**altered, "digest": digest(altered)}, tmp_path)
+
+
+@EACH
+@pytest.mark.parametrize(("joules", "watts"), [(5.0, None), (None, 5.0), (-1.0, -1.0), (9.0, 1e9)])
+def test_contradicting_energy_of_an_older_telemetry_is_refused(
+    path: Path, joules: float | None, watts: float | None, tmp_path: Path
+) -> None:
+    altered = stored(path)
+    altered["tests"][0]["telemetry"] |= {"gpu_joules": joules, "gpu_watts": watts}
+    assert differences({**altered, "digest": digest(altered)}, tmp_path)
+
+
+@EACH
+def test_sound_energy_of_an_older_telemetry_is_left_out(path: Path) -> None:
+    altered = stored(path)
+    telemetry = altered["tests"][0]["telemetry"]
+    telemetry |= {"gpu_joules": 50.0 * telemetry["series"][-1][0], "gpu_watts": 50.0}
+    assert not hasattr(result_of(altered).tests[0].telemetry, "gpu_joules")
 
 
 @EACH

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from msgspec import structs
-from ranking_files import listed, of_site, report_only, written
+from ranking_files import listed, of_site, report_only, with_power, written
 from result_with_tables import result_with_tables
 from result_with_weather import mixed_result
 from small_run import GOLDEN, WEATHER, renewed
@@ -57,6 +57,24 @@ def test_order_is_by_score_then_by_time(tmp_path: Path, capsys: Out) -> None:
     assert (lines[1]["P"], lines[1]["Q"], lines[1]["Rule"], lines[1]["Epochs"]) == ("2", "1", "model", "2")
     assert lines[1]["Kernel ceiling"] == lines[1]["kW"] == lines[1]["OPS"] == ""  # nothing measured them
     assert "V2" not in capsys.readouterr().out
+
+
+def test_results_with_energy_are_in_a_second_list_by_valid_flops_per_watt(tmp_path: Path, capsys: Out) -> None:
+    for header, watts in (("Hungry", 400.0), ("Frugal", 200.0)):
+        metered = of_site(header, ("ENERGY=meter:power.csv",), more=10 * (header == "Hungry"))
+        written(tmp_path / "runs" / header, with_power(metered, watts))
+    written(tmp_path / "runs" / "Unmetered", of_site("Unmetered"))
+    assert listed(tmp_path / "runs", "--list", "V3", "--csv", tmp_path / "lists.csv") == 0
+    lines = [*csv.DictReader((tmp_path / "lists.csv").read_text().splitlines())]
+    assert [line["Site"] for line in lines if line["List"].endswith("/fp32")] == ["Hungry", "Frugal", "Unmetered"]
+    by_power = [line for line in lines if line["List"].endswith("/fp32/per-watt")]
+    assert [(line["Site"], line["kW"], line["Power of"]) for line in by_power] == [
+        ("Frugal", "0.2", "node"),
+        ("Hungry", "0.4", "node"),
+    ]
+    valid, per_watt = (float(by_power[0][name]) for name in ("Valid PFLOPS", "Valid GFLOPS/W"))
+    assert per_watt == pytest.approx(valid * 1e6 / 200)
+    assert "ordered by Valid FLOPS per watt; verified" in capsys.readouterr().out
 
 
 def test_a_search_is_ranked_by_its_highest_ops(tmp_path: Path) -> None:

@@ -47,7 +47,9 @@ def test_stored_report_is_readable() -> None:
 
 
 MACHINE = re.compile(
-    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Residual: worst| +[0-9]+ ).*\n", re.MULTILINE
+    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Energy  |Residual: worst| +[0-9]+ "
+    r"| +(mean power,|Valid FLOPS per watt|energy (of|per))).*\n",
+    re.MULTILINE,
 )
 # The place of the largest rounding error depends on the processor.
 CHANGING = re.compile(

@@ -143,8 +143,6 @@ def refused(result: Json) -> bool:
         lambda seen: seen["average"].update(processors=1.01),
         lambda seen: seen["average"].update(processors=None),
         lambda seen: seen["maximum"].update(processors=None),
-        lambda seen: seen.update(gpu_joules=-1.0),
-        lambda seen: seen.update(gpu_joules=9.0, gpu_watts=1.0),
         lambda seen: seen["maximum"].update(processors=1.01),
         lambda seen: seen["series"].append(seen["series"][-1]),
         of_many_samples,
@@ -153,7 +151,6 @@ def refused(result: Json) -> bool:
         lambda seen: seen["average"].update(memory_bytes=1.0),
         lambda seen: seen["maximum"].update(memory_bytes=2**60),
         lambda seen: seen.update(nodes=2),
-        lambda seen: seen.update(gpu_joules=5.0),
         lambda seen: seen["maximum"].update(gpus=0.5),
     ],
 )

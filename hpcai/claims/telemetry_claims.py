@@ -7,7 +7,7 @@ from hpcai.machine.node_sensors import NAMES
 from hpcai.machine.telemetry import LEAST, means
 from hpcai.record.entry import Row
 from hpcai.record.machine import KEPT_SAMPLES, Quantities, Telemetry
-from hpcai.results.alterations import appended, changed, together
+from hpcai.results.alterations import appended, changed
 from hpcai.results.claim import Claim, Subject
 
 MILLISECOND = 1e-3  # rounding of times
@@ -38,7 +38,7 @@ def _gpus(subject: Subject) -> bool:
         return True
     rows = [_values(sampled.average), _values(sampled.maximum), *(row[1:] for row in sampled.series)]
     first = NAMES.index("gpus")  # and all that follow
-    return sampled.gpu_joules is None and all(value is None for row in rows for value in row[first:])
+    return all(value is None for row in rows for value in row[first:])
 
 
 def _count(subject: Subject) -> bool:
@@ -87,15 +87,6 @@ def _highest(sampled: Telemetry, column: int) -> float | None:
     return max(known) if known and len(known) == len(values) else None
 
 
-def _energy(subject: Subject) -> bool:
-    """Energy is power times the time of the series of rank 0's node."""
-    sampled = _sampled(subject)
-    if sampled is None or sampled.gpu_joules is None or sampled.gpu_watts is None:
-        return sampled is None or sampled.gpu_joules is sampled.gpu_watts
-    seconds = sampled.series[-1][0] or 0.0 if sampled.series else 0.0
-    return isclose(sampled.gpu_joules, sampled.gpu_watts * seconds, rel_tol=1e-6)
-
-
 def _spans(subject: Subject) -> bool:
     """Whether the series lasts until the end of the measured time of a row; tables have none."""
     sampled, entry = _sampled(subject), subject.entry
@@ -112,11 +103,6 @@ TELEMETRY = (
     Claim("telemetry: the interval, of the series", _interval, changed("telemetry.interval", 1e6)),
     Claim("telemetry: averages of one node, of its series", _averages, changed("telemetry.average.memory_bytes", 1.0)),
     Claim("telemetry: maxima of one node, of its series", _maxima, changed("telemetry.maximum.memory_bytes", 1.0)),
-    Claim(
-        "telemetry: energy of the GPUs = power x time",
-        _energy,
-        together(changed("telemetry.gpu_joules", 9.0), changed("telemetry.gpu_watts", None)),
-    ),
 )
 ROW_TELEMETRY = (
     *TELEMETRY,

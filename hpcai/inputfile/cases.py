@@ -12,9 +12,9 @@ from hpcai.inputfile.keys import keys_of
 from hpcai.workloads import registry
 
 _GRID = ("GROUPS", "DEGREE")
-FILE = "file:"
+FILE, METER = "file:", "meter:"
 SEEDS = 2**63  # seeds of repetitions wrap around
-T = TypeVar("T", int, float, str)
+T = TypeVar("T", int, float, str, float | str)
 
 
 class _KeyValue(Generic[T]):
@@ -49,6 +49,7 @@ class Case:
     # No annotations, which would make them fields.
     seed = _KeyValue[int]("master seed of the test's random numbers")
     residual = _KeyValue[float]("largest scaled residual that passes")
+    energy = _KeyValue[float | str]("watts of a node, or the source of the energy: auto, none, meter:PATH")
     timelimit = _KeyValue[float]("seconds after which the run stops; 0 = no limit")
     dataset = _KeyValue[str]("name of the dataset, followed by the path of its files if it has one")
     network = _KeyValue[str]("name of the base model, or of the initial network of a search")
@@ -103,7 +104,12 @@ class Case:
 
 def file_of(value: Setting) -> str:
     """The path in a value file:PATH, with ~ expanded; empty for other values."""
-    path = str(value).removeprefix(FILE)
+    return path_of(value, FILE)
+
+
+def path_of(value: Setting, prefix: str) -> str:
+    """The path behind a prefix, with ~ expanded; empty for values without the prefix."""
+    path = str(value).removeprefix(prefix)
     return expanduser(path) if path != str(value) else ""
 
 

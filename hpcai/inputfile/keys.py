@@ -77,6 +77,15 @@ _DECLARED = (
         zero="none",
         default=30.0,
     ),
+    _of_run(
+        "ENERGY",
+        "power",
+        "energy of the timed region: of the first counter that answers, or by watts of a node, or by a meter's file",
+        choices=("auto", "none", "meter:PATH"),
+        low=0,
+        bounds="(]",
+        default="auto",
+    ),
     _trains(
         "DATASET",
         "dataset",

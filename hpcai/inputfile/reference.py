@@ -44,7 +44,8 @@ def _table(section: str) -> str:
 def _allowed(key: Key) -> str:
     """The legal values; with a note where any path or number is legal too."""
     choices = [f"`{choice}`" for choice in key.choices]
-    return ", ".join([*choices, key.allowed.split(" | ")[-1]] if key.kind == "shapes" else choices) or key.allowed
+    numbers = [key.allowed.split(" | ")[-1]] if key.kind in ("shapes", "power") else []
+    return ", ".join([*choices, *numbers]) or key.allowed
 
 
 def _row(key: Key, section: str) -> str:

@@ -27,6 +27,8 @@ def _settings(section: str, given: Mapping[str, tuple[Value, ...]]) -> list[str]
 
 
 def _remark(key: Key) -> str:
+    if key.kind == "power":
+        return f"{key.help}: {key.allowed}"
     if key.choices[1:] and key.kind != "shapes":
         return f"{key.help}: {' | '.join(key.choices)}"
     return f"{key.help}; 0 = {key.zero}" if key.zero else key.help

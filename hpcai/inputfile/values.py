@@ -63,6 +63,7 @@ def _value(key: Key, word: str) -> Value:
         "dataset": _dataset,
         "folder": _folder,
         "shapes": _shapes,
+        "power": _power,
     }
     return readers[key.kind](key, word)
 
@@ -100,6 +101,11 @@ def _choice(key: Key, word: str) -> Value:
 def _shapes(key: Key, word: str) -> Value:
     """The side of square matrices, or a choice."""
     return _integer(key, word) if is_number(word) else _choice(key, word)
+
+
+def _power(key: Key, word: str) -> Value:
+    """Watts, a choice, or a choice with a path."""
+    return _real(key, word) if is_number(word) else _dataset(key, word)
 
 
 def _dataset(key: Key, word: str) -> Value:

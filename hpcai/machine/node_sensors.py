@@ -29,14 +29,8 @@ class NodeSensors:
         self.begin()
 
     def begin(self) -> None:
-        """Start the interval of the next reading, and of the energy, now."""
+        """Start the interval of the next reading now."""
         self._ticks = self._counted()
-        self._joules = self._gpus.joules()
-
-    def joules(self) -> float | None:
-        """Energy of the GPUs in joules since `begin`; None unless all report it, or if the driver was restarted."""
-        now = self._gpus.joules()
-        return now - self._joules if now is not None and self._joules is not None and now >= self._joules else None
 
     def read(self) -> Values:
         """The quantities of NAMES: processors since the last reading, the others at this time."""

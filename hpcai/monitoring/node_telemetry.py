@@ -25,7 +25,6 @@ class Monitor:
         gpus = {*gather_all(world.node, devices.identity(device))} - {devices.CPU}
         self._world, self._interval = world, interval
         self._series = Series()
-        self._joules: float | None = None
         samples = interval > 0 and world.node.rank == 0
         self._gauges = NodeSensors(sorted(cpus), sorted(gpus)) if samples else None
 
@@ -40,7 +39,7 @@ class Monitor:
         try:
             yield
         finally:
-            self._series, self._joules = sampler.end(), self._gauges.joules()
+            self._series = sampler.end()
 
     def measured(self) -> Telemetry | None:
         """Telemetry of the last block: averages over time and nodes, and rank 0's node over time; None without samples.
@@ -56,7 +55,6 @@ class Monitor:
         # Rounding may lift the mean of equal values above their maximum.
         average = {name: min(sum_ / nodes, most[name]) if isfinite(sum_) else None for name, sum_ in sums.items()}
         maximum = {name: _typed(name, value) if isfinite(value) else None for name, value in most.items()}
-        joules, watts = self._energy()
         return Telemetry(
             nodes=nodes,
             samples=self._series.count,
@@ -64,22 +62,7 @@ class Monitor:
             average=Quantities(**average),
             maximum=Quantities(**maximum),
             series=tuple(map(tuple, rows)),
-            gpu_joules=joules,
-            gpu_watts=watts,
         )
-
-    def _energy(self) -> tuple[float | None, float | None]:
-        """Joules and mean watts of all nodes' GPUs during the block; None unless each node reports its own."""
-        own = nan if self._gauges is not None and self._joules is None else self._joules or 0.0
-        joules = self._world.comm.allreduce(own)
-        if not isfinite(joules) or not self._has_energy():
-            return None, None
-        seconds = self._world.comm.bcast(self._series.seconds)
-        return (joules, joules / seconds) if seconds else (None, None)
-
-    def _has_energy(self) -> bool:
-        """Whether any node reports GPU energy; the same on every rank."""
-        return bool(self._world.comm.allreduce(int(self._joules is not None)))
 
     def _over_nodes(self, own: list[float], nothing: float, operator: MPI.Op) -> dict[str, float]:
         """The quantities of all nodes brought together; `nothing` stands for ranks that do not sample."""

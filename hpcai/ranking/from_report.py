@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from math import inf, isclose
 
 from hpcai.formulas import score
@@ -9,7 +10,7 @@ from hpcai.formulas.eligibility import INVALID, SEVERITY
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.ranking.lines import size
 from hpcai.ranking.report_parser import Report, ReportedRow, parsed
-from hpcai.ranking.submission import REPORTED, Apart, Line, ListKey, Submission, cell
+from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission, cell
 
 HALF, HALF_SECONDS, HALF_GFLOPS = 0.5000001e-7, 0.0050001, 0.500001e-4  # rounding: of scores, of Time; share of Gflops
 NETWORK = re.compile(r"(?:a search that began with )?(\S+) .*: (\d+) FLOP per sample, (\d+) credited")
@@ -174,7 +175,15 @@ def _lines(report: Report, path: str) -> Iterator[Line]:
     grouped: dict[ListKey, list[ReportedRow]] = {}
     for row in report.rows:
         grouped.setdefault(_key(report, row), []).append(row)
-    yield from (_line(report, key, max(rows, key=_rank), path) for key, rows in grouped.items())
+    for key, rows in grouped.items():
+        yield _line(report, key, max(rows, key=_rank), path)
+        if known := [row for row in rows if "valid_flops_per_watt" in row.scores]:
+            best = max(known, key=_per_watt)
+            yield replace(_line(report, replace(key, by=PER_WATT), best, path), score=_per_watt(best))
+
+
+def _per_watt(row: ReportedRow) -> float:
+    return row.scores["valid_flops_per_watt"]
 
 
 def _key(report: Report, row: ReportedRow) -> ListKey:
@@ -206,6 +215,8 @@ def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
         ops=scores.get("highest_ops"),
         regulated_score=scores.get("regulated_score"),
         quality=scores["quality"],
+        watts=scores.get("mean_watts"),
+        valid_flops_per_watt=scores.get("valid_flops_per_watt"),
         time_to_quality=scores.get("time_to_quality"),
         efficiency=scores.get("efficiency"),
         ceiling_share=scores.get("roofline.shares.compute"),

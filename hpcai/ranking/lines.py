@@ -1,15 +1,16 @@
 """The lines of a verified result: the best row that PASSED for each list, and its ceilings."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from hpcai.formulas.eligibility import INVALID, NOTHING
-from hpcai.ranking.submission import MOST_REASON, VERIFIED, Line, ListKey, cell
+from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey, cell
 from hpcai.record.entry import Row
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Summary
 from hpcai.report.closing import summary_of
-from hpcai.results.summary import best_rows
+from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
 PASSED = "PASSED"
@@ -34,7 +35,9 @@ def lines_of(result: Result, source: str) -> Iterator[Line]:
         if test.verdict == PASSED and test.status != INVALID:
             grouped.setdefault(_key(result, test), []).append(test)
     for key, tests in grouped.items():
-        yield _line(result, key, _best(tests), source)
+        best = best_test(tests, ranking_score(registry.workload(key.section)))
+        yield _line(result, key, best, source)
+        yield from _line_per_watt(result, key, tests, source)
     yield from _ceiling_lines(result, source)
 
 
@@ -69,10 +72,17 @@ def dataset_of(test: Row) -> str:
     return cell(found.name if found else str(test.settings.get("DATASET", "")).partition(":")[0])
 
 
-def _best(tests: Sequence[Row]) -> Row:
-    """The best test; of repetitions the one that stands for them."""
-    best = next(best_rows(tests))
-    return next(test for test in tests if test.index == best.index)
+def _line_per_watt(result: Result, key: ListKey, tests: Sequence[Row], source: str) -> Iterator[Line]:
+    """The line of the list by Valid FLOPS per watt, if the energy of a test is known."""
+    known = [test for test in tests if _per_watt(test) is not None]
+    if known:
+        best = best_test(known, lambda test: _per_watt(test) or 0.0)
+        line = _line(result, replace(key, by=PER_WATT), best, source)
+        yield replace(line, score=line.valid_flops_per_watt or 0.0)
+
+
+def _per_watt(test: Row) -> float | None:
+    return getattr(test.scores, "valid_flops_per_watt", None)
 
 
 def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
@@ -80,7 +90,7 @@ def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
     roofline = getattr(scores, "roofline", None)
     return Line(
         key,
-        workload.rank(getattr(scores, workload.ranked_by)),
+        ranking_score(workload)(test),
         verdict="REACHED" if scores.reached else "MISSED",
         source=source,
         seconds=test.seconds,
@@ -99,10 +109,18 @@ def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
         efficiency=getattr(scores, "efficiency", None),
         ceiling=roofline.ceilings.compute if roofline else None,
         ceiling_share=roofline.shares.compute if roofline else None,
-        watts=test.telemetry.gpu_watts if test.telemetry else None,
+        watts=getattr(scores, "mean_watts", None),
+        covers=_covers(test),
+        valid_flops_per_watt=_per_watt(test),
         cv=_variation(summary_of(result), test.index, workload.ranked_by),
         **_machine(result),
     )
+
+
+def _covers(test: Row) -> str:
+    """The part of the nodes whose power is known."""
+    energy = getattr(test.raw, "energy", None)
+    return (energy.covers or "") if energy and energy.joules is not None else ""
 
 
 def _machine(result: Result) -> dict[str, Any]:

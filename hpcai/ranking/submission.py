@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 VERIFIED, REPORTED, LITERATURE = "verified", "from report", "literature"
+PER_WATT = "per-watt"
 MOST_TEXT, MOST_REASON = 200, 800  # characters of a cell; of a reason
 
 
@@ -11,7 +12,7 @@ class ListKey:
     """The list of a line: results are compared only within one.
 
     origin: VERIFIED, REPORTED or LITERATURE. subject: the dataset, or the ceiling of a table. size: V2 of one model, V3
-    of an ensemble, empty of workloads without that difference.
+    of an ensemble, empty of workloads without that difference. by: PER_WATT where Valid FLOPS per watt ranks.
     """
 
     origin: str
@@ -21,12 +22,13 @@ class ListKey:
     level: str = ""
     size: str = ""
     precision: str = ""
+    by: str = ""
 
     @property
     def name(self) -> str:
         """The name of the list, by which --list chooses."""
         origin = "" if self.origin == VERIFIED else self.origin.replace(" ", "-")
-        parts = (origin, self.section, self.subject, self.status, self.level, self.size, self.precision)
+        parts = (origin, self.section, self.subject, self.status, self.level, self.size, self.precision, self.by)
         return "/".join(filter(None, parts))
 
 
@@ -35,7 +37,8 @@ class Line:
     """A line of a list. Rates are per second, shares are not in percent; None and empty: not measured.
 
     score: orders the list, larger first. seconds: Time, by which equal scores are ordered. recomputed: Valid FLOPS by
-    the papers' constant, of literature. ceiling: of a rank. source: the file, or the publication.
+    the papers' constant, of literature. ceiling: of a rank. watts: mean power of what `covers` names.
+    source: the file, or the publication.
     """
 
     key: ListKey
@@ -65,6 +68,8 @@ class Line:
     ceiling: float | None = None
     ceiling_share: float | None = None
     watts: float | None = None
+    covers: str = ""
+    valid_flops_per_watt: float | None = None
     cv: float | None = None
     date: str = ""
     version: str = ""

@@ -29,11 +29,6 @@ def _scaled(value: float | None, scale: float) -> float | None:
     return None if value is None else value / scale
 
 
-def _efficiency_of_power(line: Line) -> float | None:
-    """GFLOP/s per watt of the GPUs."""
-    return line.flops / line.watts / 1e9 if line.flops and line.watts else None
-
-
 COLUMNS = (
     Column("Site", lambda line: line.site),
     Column("System", lambda line: line.system, "", 1),
@@ -59,7 +54,8 @@ COLUMNS = (
     Column("Kernel ceiling", lambda line: line.ceiling, ".4e", 3),
     Column("% of ceiling", lambda line: _scaled(line.ceiling_share, 0.01), ".1f", 3),
     Column("kW", lambda line: _scaled(line.watts, 1e3), ".2f", 4),
-    Column("GFLOPS/W", _efficiency_of_power, ".3g", 4),
+    Column("Power of", lambda line: line.covers, "", 6),
+    Column("Valid GFLOPS/W", lambda line: _scaled(line.valid_flops_per_watt, 1e9), ".4g", 3),
     Column("CV %", lambda line: _scaled(line.cv, 0.01), ".2f", 4),
     Column("Level", lambda line: line.key.level, "", 99),
     Column("Date", lambda line: line.date, "", 5),

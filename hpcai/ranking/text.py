@@ -10,7 +10,8 @@ from hpcai.workloads import registry
 WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title
 GAP = "  "
 COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
-ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS"}  # what scores that rank are called
+# what scores that rank are called
+ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS", "valid_flops_per_watt": "Valid FLOPS per watt"}
 
 
 def text_of(lists: Iterable[Ranked], apart: Sequence[Apart]) -> str:
@@ -42,7 +43,8 @@ def _title(each: Ranked) -> Iterator[str]:
         recomputed = any(line.recomputed is not None for line in each.lines)
         yield f"literature: published figures, not verified{constant * recomputed}"
         return
-    order = f"ordered by {ORDER.get(workload.ranked_by, workload.ranked_by) or key.subject}"
+    score = ORDER["valid_flops_per_watt"] if key.by else ORDER.get(workload.ranked_by, workload.ranked_by)
+    order = f"ordered by {score or key.subject}"
     yield order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
 
 

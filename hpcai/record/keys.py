@@ -9,7 +9,8 @@ from hpcai.inputfile.key import Key
 from hpcai.inputfile.keys import keys_of
 from hpcai.workloads import registry
 
-KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str}  # by kind of KEY; all others are texts
+# by kind of KEY; all others are texts
+KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str, "power": float | str}
 
 
 @cache

@@ -70,8 +70,6 @@ class Telemetry(Record, kw_only=True):
         Meta(max_length=KEPT_SAMPLES),
         about("samples of the first node: seconds, processors, memory, GPUs, memory of a GPU"),
     ]
-    gpu_joules: Annotated[NonNegative | None, about("energy of all GPUs over the test", unit="J")] = None
-    gpu_watts: Annotated[NonNegative | None, about("mean power of all GPUs", unit="W")] = None
 
 
 class Rank(Record, kw_only=True):

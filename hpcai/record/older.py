@@ -5,6 +5,7 @@ exist yet is absent; the fields of records that may be absent have a default.
 """
 
 from collections.abc import Mapping
+from math import isclose
 from typing import Any
 
 from hpcai.inputfile.key import Key
@@ -23,9 +24,11 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("variables", "source_sha256", "level"),
             *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
             *("loaded_per_second", "loaded_bytes_per_second"),
+            *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
         }
     )
 }
+GPU_ENERGY = ("gpu_joules", "gpu_watts")  # fields that telemetry had: all GPUs of the job over the whole test
 READ = (*LACKING, SCHEMA)
 # What follows from rules that have changed: eligibility, and the score that searches are ranked by. Not compared.
 JUDGED, BY_RULES = ("status", "reasons"), ("valid", "best")
@@ -45,8 +48,8 @@ def upgraded(document: Json) -> Json:
             **document,
             "schema": SCHEMA,
             "input": _input(document["input"]),
-            "tests": [_with_path(_with_settings(entry)) for entry in document["tests"]],
-            "tables": [_with_settings(entry) for entry in document["tables"]],
+            "tests": [_with_path(_adapted(entry)) for entry in document["tests"]],
+            "tables": [_adapted(entry) for entry in document["tables"]],
         }
     except (LookupError, TypeError, AttributeError):
         return {**document, "schema": SCHEMA}  # the loader says where it violates the records
@@ -85,6 +88,28 @@ def _with_settings(entry: Json) -> Json:
     keys = (*keys_of(""), *_keys_of(section))
     defaults = {key.name: _value(key, section) for key in keys if key.default_in(section)}
     return {**entry, "settings": {**defaults, **entry["settings"]}}
+
+
+def _adapted(entry: Json) -> Json:
+    """The entry with every KEY, and without energy in its telemetry."""
+    return {**_with_settings(entry), "telemetry": _sampled(entry["telemetry"])}
+
+
+def _sampled(found: Json | None) -> Json | None:
+    """Telemetry without the energy of the GPUs over the whole test; with it if its numbers contradict each other.
+
+    The loader refuses it then.
+    """
+    if found is None or not _has_sound_energy(found):
+        return found
+    return {name: value for name, value in found.items() if name not in GPU_ENERGY}
+
+
+def _has_sound_energy(found: Json) -> bool:
+    joules, watts = (found.get(name) for name in GPU_ENERGY)
+    if joules is None or watts is None or not found["series"]:
+        return joules is watts is None
+    return joules >= 0 and isclose(joules, watts * found["series"][-1][0], rel_tol=1e-6)
 
 
 def _with_path(entry: Json) -> Json:

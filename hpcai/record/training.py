@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.dataset import Dataset, Staging
+from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.phases import Phases
 from hpcai.record.preflight import (
@@ -162,6 +163,7 @@ class TrainingRaw(Record, kw_only=True):
     all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
     sent: Annotated[SentGradients | None, about("DEGREE above 1 only: what a rank sent")] = None
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
+    energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
 
 
 class TrainingRow(Row, kw_only=True):

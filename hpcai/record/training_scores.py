@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from hpcai.record.all_reduce import GradientCost
+from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining, MeanWatts
 from hpcai.record.phases import PhaseShares
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -235,3 +236,7 @@ class TrainingScores(Record, kw_only=True):
     gradient_cost: Annotated[
         GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
     ] = None
+    mean_watts: MeanWatts = None
+    valid_flops_per_watt: FlopsPerWatt = None
+    joules_per_sample: JoulesPerSample = None
+    joules_per_training: JoulesPerTraining = None

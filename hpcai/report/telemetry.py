@@ -1,4 +1,4 @@
-"""Printed lines of telemetry: utilisation, memory and energy of the nodes during a test."""
+"""Printed lines of telemetry: utilisation and memory of the nodes during a test."""
 
 from collections.abc import Iterator
 
@@ -9,14 +9,12 @@ NOT_SAMPLED = "n/a, not sampled"
 
 
 def lines(seen: Telemetry | None, accelerated: bool) -> Iterator[str]:
-    """Average utilisation of processors and GPUs, and the GPUs' energy."""
+    """Average utilisation of processors and GPUs."""
     average = seen.average if seen else Quantities(processors=None, memory_bytes=None, gpus=None, gpu_memory_bytes=None)
     unknown = "n/a, not reported" if seen else NOT_SAMPLED
     yield score("utilisation of the processors, average", average.processors, unknown)
     without = unknown if accelerated or not seen else "n/a, no GPU"
     yield score("utilisation of the GPUs, average", average.gpus, without)
-    if seen and seen.gpu_joules is not None:
-        yield score("energy of the GPUs, J", seen.gpu_joules)
 
 
 def note(seen: Telemetry | None) -> str:
@@ -24,8 +22,6 @@ def note(seen: Telemetry | None) -> str:
     if not seen:
         return f"Telemetry: {NOT_SAMPLED}"
     parts = [*_quantities(seen.average, seen.maximum)]
-    if seen.gpu_joules is not None and seen.gpu_watts is not None:
-        parts.append(f"energy of the GPUs {seen.gpu_joules:.0f} J, {seen.gpu_watts:.1f} W on average")
     taken = f"{counted(seen.samples, 'sample')}, at most {seen.interval:.2f} s apart, of each of"
     return f"Telemetry: {'; '.join(parts)}; {taken} {counted(seen.nodes, 'node')}"
 

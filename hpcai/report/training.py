@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcai.record.dataset import Validation
 from hpcai.record.training import BusySeconds, Execution, Preparation, TrainingRaw, TrainingRow
-from hpcai.report import memory, roofline, telemetry
+from hpcai.report import energy, memory, roofline, telemetry
 from hpcai.report.lines import labelled
 from hpcai.report.rows import (
     all_reduce_note,
@@ -35,6 +35,7 @@ def _measured(test: TrainingRow) -> Iterator[str]:
     raw = test.raw
     yield from memory.lines(test.memory)
     yield from telemetry.lines(test.telemetry, test.memory.accelerated)
+    yield from energy.lines(raw.energy)
     for record in (raw.step_seconds, raw.busy_seconds, test.phases):
         yield from labelled(record)
 
@@ -55,6 +56,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield _slowest(raw, raw.busy_seconds)
     yield from memory.notes(test.memory)
     yield telemetry.note(test.telemetry)
+    yield energy.note(raw.energy)
     yield from roofline.notes(test.scores.roofline, test.q == 1)
     yield with_reasons(f"Status  : {test.status}", test.reasons)
 

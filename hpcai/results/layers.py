@@ -38,7 +38,11 @@ TORCH, OLDEST_TORCH, ABOVE_TORCH = "2.13.0", (2, 11), (3, 0)  # of constraints.t
 EXECUTION = ("MAPPING", "COMPILE", "STAGE", "ALLREDUCE", "PARALLEL")  # KEYs of layer 6, besides P and Q
 # PRECISION and KERNELS have lists or rows of their own at every level; the others change nothing that is measured.
 UNRESTRICTED = frozenset(
-    {*("OUTPUT", "LEVEL", "REPEAT", "TIMELIMIT", "TELEMETRY", "PRECISION", "KERNELS", "GROUPS", "DEGREE"), *EXECUTION}
+    {
+        *("OUTPUT", "LEVEL", "REPEAT", "TIMELIMIT", "TELEMETRY", "ENERGY"),
+        *("PRECISION", "KERNELS", "GROUPS", "DEGREE"),
+        *EXECUTION,
+    }
 )
 NO_REFERENCE = "no reference for this workload"
 

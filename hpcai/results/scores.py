@@ -8,6 +8,7 @@ from hpcai.record.machine import Memory
 from hpcai.record.training import Models, TrainingRaw
 from hpcai.record.training_scores import TrainingScores
 from hpcai.results import gains
+from hpcai.results.energy import energy_scores
 from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
@@ -28,9 +29,10 @@ def training_scores(
     of = quality_of(case.workload)
     rate = score.flops(counted.credited, raw.phases.training)
     all_reached = raw.models.reached == case.groups
+    valid = score.valid_flops(rate, of.share_of_target(quality.quality, raw.target), case.penalty)
     return TrainingScores(
         flops=rate,
-        valid_flops=score.valid_flops(rate, of.share_of_target(quality.quality, raw.target), case.penalty),
+        valid_flops=valid,
         quality=quality.quality,
         target=raw.target,
         reached=of.reached(quality.quality, raw.target),
@@ -63,6 +65,7 @@ def training_scores(
         apc=parallel_computation(case, counted.per_sample),
         apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
         gradient_cost=gradient_cost(case, raw),
+        **energy_scores(raw.energy, valid, raw.work.samples, case.groups)._asdict(),
     )
 
 

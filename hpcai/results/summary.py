@@ -62,17 +62,17 @@ def best_rows(tests: Sequence[Row]) -> Iterator[Best]:
     """The best row of each workload with rows, in the order of the registry; the first one ranks the result."""
     for workload in registry.workloads():
         own = [test for test in tests if test.workload == workload.name]
-        runs = [_median_run(each, workload) for each in repetitions(own)]
-        if runs:
-            yield _best(max(runs, key=_by(workload)))
+        if own:
+            yield _best(best_test(own, ranking_score(workload)))
 
 
-def _median_run(runs: Sequence[Row], workload: Workload) -> Row:
-    """The run with the median score, the worse of two: it stands for all repetitions."""
-    return sorted(runs, key=_by(workload))[(len(runs) - 1) // 2]
+def best_test(tests: Sequence[Row], by: Callable[[Row], float]) -> Row:
+    """The test with the best score; for repetitions stands the one with the median score, of two the worse."""
+    return max((sorted(runs, key=by)[(len(runs) - 1) // 2] for runs in repetitions(tests)), key=by)
 
 
-def _by(workload: Workload) -> Callable[[Row], float]:
+def ranking_score(workload: Workload) -> Callable[[Row], float]:
+    """What orders the tests of a workload: larger is better."""
     return lambda test: workload.rank(float(getattr(test.scores, workload.ranked_by)))
 
 

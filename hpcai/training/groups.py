@@ -25,13 +25,17 @@ Raw = TypeVar("Raw")
 
 @dataclass(frozen=True)
 class ActiveGroup:
-    """The group of an active rank and its resources; all but group and copy is the same on every rank."""
+    """The group of an active rank and its resources; all but group, copy and node is the same on every rank.
+
+    node: number of this rank's, the rank of its first member.
+    """
 
     group: Group
     copy: StagedDataset | None
     backend: Backend
     between_nodes: int
     site_kernels: SiteKernels | None
+    node: int
 
 
 def in_groups(
@@ -43,7 +47,7 @@ def in_groups(
 ) -> Raw | None:
     """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
     group = split(world.comm, case.groups, case.degree, case.mapping)
-    node = world.node.bcast(world.rank)  # rank of its first member
+    node = world.node.bcast(world.rank)
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:
         if group is not None:
@@ -53,7 +57,8 @@ def in_groups(
                 site_kernels.installed_for(case),
             ):
                 site = agreed_site_kernels(case, group.active)
-                measured = measure(ActiveGroup(group, copy, cast(Backend, backend), between_nodes(group, node), site))
+                apart = between_nodes(group, node)
+                measured = measure(ActiveGroup(group, copy, cast(Backend, backend), apart, site, node))
             group.free()
         shutdown.barrier(world.comm)
     return measured

@@ -29,6 +29,7 @@ from hpcai.train.loop import Training
 from hpcai.train.providers import use_custom
 from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
+from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.summation import all_reduce_of, sent_by
 from hpcai.training.times import profiled, times_of
@@ -104,6 +105,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             self.target: float = case.target or self.dataset.target
             self.graph = network(case, self.dataset)
             self.trained = task.assemble(case, self.group, device, self.dataset, self.graph)
+            self.energy = energy_window(case, active, device)
 
     def run(self, report: Report, shutdown: Shutdown) -> Raw | Stopped:
         """Run the stages in order, unless a shutdown comes between two of them."""
@@ -155,7 +157,8 @@ class _Stages(Generic[Entry, Together, Raw]):
         """The timed region, and the validations in it."""
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
-        self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
+        with self.energy.region(shutdown):
+            self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
 
     def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
         """The measurements of all ranks; `miscounted` is of the ensemble's validation."""
@@ -183,6 +186,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             all_reduce=reduced,
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
+            energy=self.energy.measured(),
         )
         return self.task.raw(shared, curve, together, trained)
 

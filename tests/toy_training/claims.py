@@ -1,6 +1,7 @@
 """Claims about `[errors]`: those of any training, and that the best model is the one with the fewest errors."""
 
 from hpcai.claims.curve_claims import CURVE, reached_claims
+from hpcai.claims.energy_claims import ENERGY
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.claims.training_claims import BAGS, RANKS, WORK
@@ -27,6 +28,7 @@ CLAIMS: Claims = (
         *reached_claims(_error_of_best),
         *MEMORY,
         *ROW_TELEMETRY,
+        *ENERGY,
     ),
 )
 STOPPED_CLAIMS: Claims = ()

@@ -1,5 +1,6 @@
 """Claims about `[nas]`: dataset, trials together and one by one, and the search by its input."""
 
+from hpcai.claims.energy_claims import ENERGY
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data
 from hpcai.claims.loading_claims import loading_claims, trained
 from hpcai.claims.memory_claims import MEMORY
@@ -38,7 +39,7 @@ def _loading(where: str) -> tuple[Claim, ...]:
 
 CLAIMS: Claims = (
     (*IMAGE_DATA, GRANTED, *distinct_trials("raw.")),
-    (SAMPLES_IN_MEMORY, *SEARCH, *TIME, *trial_claims("raw."), *_loading("raw."), *MEMORY, *TELEMETRY),
+    (SAMPLES_IN_MEMORY, *SEARCH, *TIME, *trial_claims("raw."), *_loading("raw."), *MEMORY, *TELEMETRY, *ENERGY),
 )
 STOPPED_CLAIMS: Claims = (
     (*image_data(""), *distinct_trials("")),

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.entry import Row
-from hpcai.report import memory, telemetry
+from hpcai.report import energy, memory, telemetry
 from hpcai.report.lines import labelled
 from hpcai.report.rows import (
     all_reduce_note,
@@ -47,6 +47,7 @@ def _measured(test: SearchRow) -> Iterator[str]:
     yield from labelled(raw.proposals)
     yield from memory.lines(test.memory)
     yield from telemetry.lines(test.telemetry, test.memory.accelerated)
+    yield from energy.lines(raw.energy)
     yield from labelled(test.phases)
 
 
@@ -74,6 +75,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
     yield from replay_notes(raw.replay)
     yield from memory.notes(test.memory)
     yield telemetry.note(test.telemetry)
+    yield energy.note(raw.energy)
     yield with_reasons(f"Status  : {test.status}", test.reasons)
 
 

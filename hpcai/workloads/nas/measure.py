@@ -42,6 +42,7 @@ from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
 from hpcai.search.trial_request import TrialRequest
 from hpcai.training.assembly import same_data, trial_training
+from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.stages import Report
 from hpcai.workloads.nas.preparation import Prepared, prepared
@@ -98,6 +99,7 @@ class _Search:
             self.leaders = self.group.across.Dup()
             self.memory = self._memory(world)
             self.convergence = self._convergence()
+            self.energy = energy_window(case, active, device)
             self.storage = SearchStorage(folder)
             if self.group.active.rank == 0:
                 self.storage.create()
@@ -127,11 +129,12 @@ class _Search:
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
         shutdown.barrier(self.group.active)
-        begin = common_start(self.group.active)
-        with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
-            runner = self._runner(thread, images, lambda: clock.now() - begin)
-            runner.run(shutdown, self.report)
-            self._wait_for_all(shutdown)
+        with self.energy.region(shutdown):
+            begin = common_start(self.group.active)
+            with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
+                runner = self._runner(thread, images, lambda: clock.now() - begin)
+                runner.run(shutdown, self.report)
+                self._wait_for_all(shutdown)
         return runner
 
     def _images(self) -> torch.Tensor:
@@ -235,4 +238,5 @@ class _Search:
             staging=copy.measured if copy else None,
             site_kernels=self.active.site_kernels,
             all_reduce=checked.all_reduce,
+            energy=self.energy.measured(),
         )

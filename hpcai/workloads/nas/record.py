@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.dataset import Dataset, Staging
+from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
@@ -143,6 +144,7 @@ class SearchRaw(SearchMeasured, kw_only=True):
     staging: Annotated[Staging | None, about("STAGE other than none only: copies of the data")] = None
     site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
     all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
+    energy: Annotated[Energy | None, about("energy of the search; null in older results")] = None
 
 
 class StoppedSearch(SearchMeasured, kw_only=True):

@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
+from hpcai.record.energy import JoulesPerSample, MeanWatts
 from hpcai.record.record import Count, Record, about
 from hpcai.record.sample_loading import ByteRate, SampleRate
 from hpcai.record.training_scores import Apc, ApcHpcai500
@@ -205,3 +206,5 @@ class SearchScores(Record, kw_only=True):
             absent="n/a, not staged",
         ),
     ]
+    mean_watts: MeanWatts = None
+    joules_per_sample: JoulesPerSample = None

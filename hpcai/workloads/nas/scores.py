@@ -9,6 +9,7 @@ from hpcai.formulas.aiperf import Credit, ScorePoint
 from hpcai.inputfile import Case
 from hpcai.record.trial import ENDS, FAILED
 from hpcai.results import gains
+from hpcai.results.energy import joules_per_sample, mean_watts
 from hpcai.results.measured import Before, Measured
 from hpcai.results.read_rates import read_rates
 from hpcai.results.row import per_sample
@@ -68,6 +69,8 @@ def search_scores(
         custom_speed=custom_speed(raw.vendor_comparison, None),
         memory_share=memory_share(measured.memory),
         staging_rate=staging_rate(raw.staging),
+        mean_watts=mean_watts(raw.energy),
+        joules_per_sample=joules_per_sample(raw.energy, raw.work.samples),
     )
 
 
