@@ -18,7 +18,7 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["hpcai", "hpcai.*"]),  # which follows the link hpcai/kernels
-    package_data={"": ["*.cu", "*.cuh"], "hpcai": ["py.typed", "data/shipped/*"]},
+    package_data={"": ["*.cu", "*.cuh", "*.toml"], "hpcai": ["py.typed", "data/shipped/*"]},
     install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11", "numba>=0.61", "msgspec>=0.22"],
     extras_require={
         "mpich": ["mpich>=4.1"],

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from msgspec import structs
+from result_with_tables import result_with_tables
 from small_run import GOLDEN
 
 from hpcai.inputfile import parse
@@ -35,6 +36,15 @@ def with_power(result: Result, watts: float) -> Result:
     )
     tests = [structs.replace(test, raw=structs.replace(test.raw, energy=counted)) for test in result.tests]
     return verify.rebuilt(structs.replace(result, tests=tuple(tests)))
+
+
+def with_tables_of(speed: float) -> Result:
+    """The stored result with made-up tables of kernels of so much of their speed."""
+    made = result_with_tables()
+    table, *others = made.tables
+    rows = [structs.replace(row, seconds=row.seconds / speed) for row in table.raw.rows]
+    table = structs.replace(table, raw=structs.replace(table.raw, rows=tuple(rows)))
+    return verify.rebuilt(structs.replace(made, tables=(table, *others)))
 
 
 def written(folder: Path, result: Result) -> Path:

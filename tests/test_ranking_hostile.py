@@ -9,7 +9,6 @@ import pytest
 from ranking_files import listed, of_site, report_only, written
 
 from hpcai.ranking import contents, examine, pool
-from hpcai.ranking.cache import Cache
 from hpcai.ranking.submission import MOST_TEXT, Apart, Submission, cell
 from hpcai.record.plain import plain, text
 
@@ -145,19 +144,18 @@ def test_a_list_that_there_is_not(tmp_path: Path, capsys: Out) -> None:
     assert "no list 'absent'; there are ensemble/" in capsys.readouterr().err
 
 
-def killed_by(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
+def killed_by(path: Path) -> Submission | Apart:
     """As examine, but a file of this name ends its process."""
     if path.name == "deadly.json":
         os._exit(9)
-    return examine.examine(path, cache, source)
+    return examine.examine(path, None, "")
 
 
 def test_a_file_that_ends_its_process_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pool, "examine", killed_by)
     monkeypatch.setattr(pool, "FEW", 0)
     files = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]
     files[0].write_text(text(of_site("First")))
     files[2].write_text(text(of_site("Last")))
-    first, deadly, last = pool.examined(files, None, "", 2)
+    first, deadly, last = pool.examined(files, killed_by, 2)
     assert isinstance(first, Submission) and isinstance(last, Submission)
     assert deadly == Apart(str(files[1]), pool.ENDED)

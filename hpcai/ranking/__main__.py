@@ -5,13 +5,17 @@ import io
 import os
 import sys
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import NoReturn
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.machine import program_source
 from hpcai.ranking import cache
+from hpcai.ranking.acceptance import command as acceptance
+from hpcai.ranking.acceptance.command import MEDIAN
 from hpcai.ranking.collect import Collected, collect
+from hpcai.ranking.examine import examine
 from hpcai.ranking.lists import Ranked, ranked, without_repeated
 from hpcai.ranking.literature import beside, literature
 from hpcai.ranking.pool import examined
@@ -30,23 +34,38 @@ class _OneLineParser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
+    """Print the lists, or a comparison with a baseline; the exit code."""
+    parser = _parser()
+    asked = parser.parse_args(arguments)
+    if asked.rules and not asked.baseline:
+        parser.error("--rules needs --baseline")
+    return _accepted(asked) if asked.baseline else _ranked(asked)
+
+
+def _accepted(asked: argparse.Namespace) -> int:
+    """Compare with a baseline; the exit code: 0 all PASSED, 1 not so, 2 there is no baseline."""
+    kept = None if asked.no_cache else cache.opened()
+    text, lines, code = acceptance.run(asked.path, asked.baseline, asked.rules, kept, asked.jobs)
+    _print(text)
+    _write(asked.csv, lines)
+    return code
+
+
+def _ranked(asked: argparse.Namespace) -> int:
     """Print the lists; the exit code: 0 something was listed, 2 there was nothing to read."""
-    asked = _parser().parse_args(arguments)
     collected = collect(asked.path)
     lists, apart = _lists(collected, asked)
     chosen = [each for each in (*lists, *_published(lists, asked.list)) if asked.list in each.key.name]
-    try:
-        print(text_of(chosen, apart), end="", flush=True)
-        _write(asked.csv, csv_text(chosen))
-    except BrokenPipeError:  # the reader has closed the pipe
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    _print(text_of(chosen, apart))
+    _write(asked.csv, csv_text(chosen))
     return _code(collected, lists, chosen, asked.list)
 
 
 def _lists(collected: Collected, asked: argparse.Namespace) -> tuple[list[Ranked], list[Apart]]:
     """The lists of what was found, and what is in none."""
     kept = None if asked.no_cache else cache.opened()
-    outcomes = [*without_repeated(examined(collected.files, kept, program_source.digest(), asked.jobs))]
+    read = partial(examine, cache=kept, source=program_source.digest())
+    outcomes = [*without_repeated(examined(collected.files, read, asked.jobs))]
     apart = [*collected.apart, *(each for each in outcomes if isinstance(each, Apart))]
     return ranked(each for each in outcomes if isinstance(each, Submission)), apart
 
@@ -70,6 +89,13 @@ def _names(lists: Sequence[Ranked]) -> str:
     return ", ".join(each.key.name for each in lists) or "none"
 
 
+def _print(text: str) -> None:
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:  # the reader has closed the pipe
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
 def _write(path: str | None, text: str) -> None:
     if path is None:
         return
@@ -84,6 +110,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("path", nargs="+", metavar="PATH", help="a folder with results, a result.json or a report.txt")
     parser.add_argument("--csv", metavar="FILE", help="write all columns of the lists to this file")
     parser.add_argument("--list", default="", metavar="NAME", help="print only lists with this in their name")
+    parser.add_argument("--baseline", metavar="PATH", help=f"compare with these results, or with their own {MEDIAN!r}")
+    parser.add_argument("--rules", metavar="FILE", help="rules of the comparison, TOML; default: the shipped ones")
     parser.add_argument("--jobs", type=_positive, default=os.cpu_count() or 1, metavar="N", help="processes")
     parser.add_argument("--no-cache", action="store_true", help="verify again what was verified before")
     return parser

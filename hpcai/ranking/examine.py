@@ -1,7 +1,9 @@
 """One file: verified, then its lines; or why it is not ranked."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report
@@ -17,34 +19,42 @@ from hpcai.workloads.registry import FURTHER
 
 MOST_SHOWN = 2  # differences in the line of a result that is not sound
 JSON = ".json"
+Found = TypeVar("Found")
 # What manipulated files can cause: in the verification, in the libraries that read them, where records contradict.
 UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
 
 
 def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
     """What a file has for the lists; `source`: SHA-256 of the program's source."""
+    if path.suffix == JSON:
+        return told(path, lambda: _submission(path, verified(path, cache, source)))
+    return told(path, lambda: _report(path))
+
+
+def told(path: Path, read: Callable[[], Found]) -> Found | Apart:
+    """What a file has, or why it cannot be used."""
     try:
-        return _result(path, cache, source) if path.suffix == JSON else _report(path)
+        return read()
     except HpcaiError as error:
         return Apart(str(path), cell(error))
     except UNFIT as error:
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
 
 
-def _result(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
-    """A result file. Its contents are the same before and after the verification, or it is not ranked."""
+def verified(path: Path, cache: Cache | None, source: str) -> Result:
+    """The result of a file, verified; InputError if it is not sound, or its files changed during the verification."""
     begun = digest(path)
     result = _loaded(path)
     found = digests(path, result)
     name = name_of(found, source, os.environ.get(FURTHER, ""))
     known = cache is not None and cache.knows(name)
     if not known and (different := verify.differences(path)):
-        return Apart(str(path), _differences(different))
+        raise InputError(_differences(different))
     if found[""] != begun or digests(path, result) != found:
         raise InputError("the files changed while they were read")
     if cache and not known:
         cache.enter(name)
-    return _submission(path, result)
+    return result
 
 
 def _submission(path: Path, result: Result) -> Submission | Apart:

@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from hpcai.errors import InputError
+from hpcai.record.entry import scores_of
 from hpcai.record.record import Record, fields
 from hpcai.report.closing import END
 from hpcai.report.rows import COLUMNS
@@ -112,7 +113,7 @@ def _row(lines: Sequence[str]) -> ReportedRow:
         raise InputError("a row of the report cannot be read")
     found = [match for match in map(SCORE.fullmatch, lines[1:]) if match]
     numbers = {match["name"]: float(match["value"]) for match in found if match["value"][:1] in "-0123456789"}
-    scores = [*_scores(_record(registry.part(workload.name, "record").ENTRY), numbers)]
+    scores = [*_scores(scores_of(registry.part(workload.name, "record").ENTRY), numbers)]
     return ReportedRow(
         workload=workload,
         tv=row["tv"],
@@ -127,13 +128,6 @@ def _row(lines: Sequence[str]) -> ReportedRow:
         verdicts=[match["verdict"] for match in found if match["verdict"]],
         notes=_notes(lines),
     )
-
-
-def _record(kind: type[Record]) -> type[Record]:
-    """The record of the scores of a row."""
-    found = next(each.record for each in fields(kind) if each.name == "scores")
-    assert found is not None, "the scores of a row are a record"
-    return found
 
 
 def _scores(kind: type[Record], numbers: Mapping[str, float], place: str = "") -> Iterator[tuple[str, float, float]]:

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 from msgspec import Meta
 
 from hpcai.record.machine import Memory, Telemetry
-from hpcai.record.record import END, Count, Name, Positive, Record, Setting, Status, Verdict, about
+from hpcai.record.record import END, Count, Name, Positive, Record, Setting, Status, Verdict, about, fields
 
 ROW_TYPE = f"^W[RC][0-9]{{2}}[A-Z][0-9][A-Z][0-9]{END}"
 
@@ -60,3 +60,10 @@ class Row(Entry, kw_only=True):
 
 class Table(Entry, kw_only=True):
     """A test with a table instead of a row; its rows are a list of the result."""
+
+
+def scores_of(kind: type[Row]) -> type[Record]:
+    """The record of the scores of a workload's rows."""
+    found = next(each.record for each in fields(kind) if each.name == "scores")
+    assert found is not None, "the scores of a row are a record"
+    return found

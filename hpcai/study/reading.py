@@ -1,16 +1,16 @@
 """Tests of results for a figure: each result is verified, and all must belong together."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpcai.errors import InputError
 from hpcai.record.entry import Row
 from hpcai.record.loading import load
 from hpcai.record.result import Result
+from hpcai.results.comparable import facts_of
 from hpcai.study.figure import Figure
 from hpcai.verification import verify
 
-ANY = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT")  # KEYs that change nothing that is measured
 MACHINE = ("processor", "device", "python", "packages")
 
 
@@ -39,10 +39,10 @@ def _verified(path: Path) -> Result:
 
 def _agree(results: Sequence[Result], tests: Sequence[Row], varied: Sequence[str]) -> None:
     """InputError that names the first fact in which tests or machines differ."""
-    first = dict(_facts(tests[0]))
+    first = dict(facts_of(tests[0], varied))
     for test in tests[1:]:
-        for name, value in _facts(test):
-            if name not in (*varied, *ANY) and first.get(name) != value:
+        for name, value in facts_of(test, varied):
+            if first.get(name) != value:
                 raise _different(name, first.get(name), value, varied)
     for name in MACHINE:
         values = [getattr(result.environment, name) for result in results]
@@ -54,9 +54,3 @@ def _agree(results: Sequence[Result], tests: Sequence[Row], varied: Sequence[str
 def _different(name: str, one: object, other: object, varied: Sequence[str]) -> InputError:
     allowed = ", ".join(varied)
     return InputError(f"tests do not belong together: {name} is {one} and {other}; allowed to differ: {allowed}")
-
-
-def _facts(test: Row) -> Iterator[tuple[str, object]]:
-    yield "workload", test.workload
-    yield "data", test.raw.dataset.fingerprint
-    yield from test.settings.items()

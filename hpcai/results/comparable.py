@@ -1,0 +1,14 @@
+"""What two tests must have in common to be compared."""
+
+from collections.abc import Collection, Iterator
+
+from hpcai.record.entry import Row
+
+UNMEASURED = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT", "ENERGY")  # KEYs that change nothing that is compared
+
+
+def facts_of(test: Row, free: Collection[str] = ()) -> Iterator[tuple[str, object]]:
+    """Workload, data and KEYs of a test, but for those in `free` and in UNMEASURED."""
+    yield "workload", test.workload
+    yield "data", test.raw.dataset.fingerprint
+    yield from ((key, value) for key, value in test.settings.items() if key not in (*free, *UNMEASURED))
