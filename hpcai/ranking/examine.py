@@ -6,7 +6,7 @@ from pathlib import Path
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report
 from hpcai.ranking.cache import Cache
-from hpcai.ranking.contents import digest, digests, name_of, regular
+from hpcai.ranking.contents import digest, digests, name_of
 from hpcai.ranking.lines import lines_of, why_not_ranked
 from hpcai.ranking.submission import Apart, Submission, cell
 from hpcai.record.loading import read, result_of
@@ -34,7 +34,7 @@ def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
 def _result(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
     """A result file. Its contents are the same before and after the verification, or it is not ranked."""
     begun = digest(path)
-    result = _loaded(path)
+    result = loaded(path)
     found = digests(path, result)
     name = name_of(found, source, os.environ.get(FURTHER, ""))
     known = cache is not None and cache.knows(name)
@@ -44,17 +44,18 @@ def _result(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
         raise InputError("the files changed while they were read")
     if cache and not known:
         cache.enter(name)
-    return _submission(path, result)
+    return _submission(path, result, begun)
 
 
-def _submission(path: Path, result: Result) -> Submission | Apart:
+def _submission(path: Path, result: Result, file: str) -> Submission | Apart:
     if reason := why_not_ranked(result):
         return Apart(str(path), reason)
     assert result.summary is not None, "a result without a summary is not loaded"
-    return Submission(str(path), result.summary.fingerprint, tuple(lines_of(result, cell(path))))
+    lines = tuple(lines_of(result, cell(path)))
+    return Submission(str(path), result.summary.fingerprint, lines, digest=file)
 
 
-def _loaded(path: Path) -> Result:
+def loaded(path: Path) -> Result:
     """The result; of an older schema with the status and scores by today's rules."""
     document = read(path)
     result = result_of(document)
@@ -69,8 +70,8 @@ def _differences(different: list[str]) -> str:
 
 def _report(path: Path) -> Submission | Apart:
     """A printed report without its result: what its own numbers allow is checked."""
-    regular(path)
+    begun = digest(path)
     report = from_report.parsed(path.read_text("utf-8", "replace"))
     if found := from_report.contradictions(report):
         return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
-    return from_report.submission(report, str(path))
+    return from_report.submission(report, str(path), begun)
