@@ -137,9 +137,11 @@ def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
 
 def by_epoch(axes: "Axes", tests: Sequence[Shown]) -> None:
     """Learning curves over the epochs."""
+    from matplotlib.ticker import MaxNLocator
+
     _curves(axes, tests, "epoch")
     axes.set_xlabel("epochs")
-    axes.xaxis.get_major_locator().set_params(integer=True)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
 
 
 def _curves(axes: "Axes", tests: Sequence[Shown], over: str) -> None:

@@ -70,8 +70,8 @@ def listed(each: Ranked, number: int, details: Mapping[str, Detail]) -> Listed:
 
 
 def _columns(each: Ranked) -> list[Column]:
-    """The columns that have values; of literature the publications as well."""
-    found = [column for column in COLUMNS if column.priority < NEVER]
+    """The columns that have values, those that the text keeps longest first; of literature the publications as well."""
+    found = sorted((column for column in COLUMNS if column.priority < NEVER), key=lambda column: column.priority)
     more = FURTHER if each.key.origin == LITERATURE else FURTHER[1:]
     return [column for column in (*found, *more) if any(map(column.text, each.lines))]
 
