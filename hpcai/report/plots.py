@@ -81,8 +81,7 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
 
 
 def _run(result: Result) -> str:
-    name = f"{result.input.run['OUTPUT'].value}, {result.date}"
-    return name if result.tests else f"{name} (no training)"
+    return f"{result.input.run['OUTPUT'].value}, {result.date}{'' if result.tests else ' (no training)'}"
 
 
 def _named(results: Sequence[Result]) -> list[Run]:
@@ -147,9 +146,9 @@ def by_epoch(axes: "Axes", tests: Sequence[Shown]) -> None:
 def _curves(axes: "Axes", tests: Sequence[Shown], over: str) -> None:
     """Quality of the first model over a field of its validations."""
     for shown in tests:
-        raw = shown[1].raw
-        qualities = [entry.quality(raw.dataset.validation_samples) for entry in raw.curve]
-        axes.plot([getattr(entry, over) for entry in raw.curve], qualities, marker="o", label=_label(shown))
+        curve, samples = shown[1].raw.curve, shown[1].raw.dataset.validation_samples
+        qualities = [entry.quality(samples) for entry in curve]
+        axes.plot([getattr(entry, over) for entry in curve], qualities, marker="o", label=_label(shown))
     targets = {(test.scores.target, test.raw.dataset.name) for _, test in tests}
     for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
         axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
