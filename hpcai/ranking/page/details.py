@@ -74,7 +74,7 @@ def _of_result(task: Task) -> Detail:
         status=test.status if test else "",
         reasons=_short(test.reasons if test else ()),
         checks=[*_checks(test)] if test else [],
-        machine=[*_machine(result.environment)],
+        machine=[("Hosts", _hosts(result)), *_machine(result.environment)],
         input=_input(result),
         plots=plots,
         note=note,
@@ -110,6 +110,11 @@ def _checks(test: Row) -> Iterator[Checked]:
         yield cell(check.name), value, f"{check.limit:.7g}", check.verdict
     reached = "REACHED" if test.scores.reached else "MISSED"
     yield "quality, and its target", f"{test.scores.quality:.7g}", f"{test.scores.target:.7g}", reached
+
+
+def _hosts(result: Result) -> str:
+    """The hosts of the ranks that the result lists."""
+    return ", ".join(_short([*dict.fromkeys(rank.host for rank in result.ranks)]))
 
 
 def _machine(environment: Environment) -> Iterator[Fact]:
