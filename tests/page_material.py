@@ -44,8 +44,10 @@ def page(folder: Path) -> Path:
     (runs / "tables").mkdir()
     (runs / "tables/result.json").write_text(text(result_with_tables()), "utf-8")
     report_only(runs / "report", of_site("Printed", more=5))
-    (runs / "unfit").mkdir()
-    (runs / "unfit/result.json").write_text(json.dumps({"schema": HOSTILE}), "utf-8")
+    tampered = written(runs / "tampered", of_site("Tampered")) / "result.json"
+    document = json.loads(tampered.read_text("utf-8"))
+    document["summary"]["reasons"][0] = HOSTILE
+    tampered.write_text(json.dumps(document), "utf-8")
     made = folder / "lists.html"
     assert listed(runs, "--html", made, "--jobs", 2) == 0
     return made
