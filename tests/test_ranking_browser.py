@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from page_browser import Watched, browser
+from machine_requirements import COMPLETE
+from page_browser import NONE, WITHOUT, Watched, browser, chromium
 from page_material import HOSTILE, MANY, SCRIPT, SITES, page
 
 
@@ -172,6 +173,22 @@ def test_dark_and_light_differ_and_print_has_no_controls(driver: Any, made: Path
     assert not dark.locator("#filter").is_visible() and dark.locator("button.fold:visible").count() == 0
     assert dark.locator("tr.detail:visible").count() == 1
     assert dark.pdf().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize(
+    ("variables", "outcome"),
+    [({}, "Skipped"), ({COMPLETE: "1"}, "Failed"), ({COMPLETE: "1", WITHOUT: "chromium"}, "Skipped")],
+)
+def test_a_missing_browser_fails_only_where_it_could_be_installed(
+    variables: dict[str, str], outcome: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (COMPLETE, "CI", WITHOUT):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in {**variables, "PATH": ""}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BaseException, match=NONE) as told:  # pytest's own, which are no Exceptions
+        chromium()
+    assert type(told.value).__name__ == outcome
 
 
 def test_without_scripts_the_lists_are_there(driver: Any, made: Path) -> None:
