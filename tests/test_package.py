@@ -103,9 +103,10 @@ def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> Non
     modules = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/**/*.py")}
     kernels = {Path("hpcai") / path.relative_to(ROOT) for path in ROOT.glob("kernels/**/*.py")}
     shipped = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/data/shipped/*")}
-    missing = [str(path) for path in modules | kernels | shipped if not (installed / path).exists()]
+    page = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/ranking/page/page.*")}
+    missing = [str(path) for path in modules | kernels | shipped | page if not (installed / path).exists()]
     assert not missing
-    assert shipped
+    assert shipped and len(page) == 3
 
 
 def ran(command: str, option: str, installed: Path, folder: Path) -> str:

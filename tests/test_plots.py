@@ -59,7 +59,7 @@ def test_the_learning_curve_is_that_of_the_first_model() -> None:
 
 def test_scaling_shows_rates_over_ranks_and_the_ideal_from_the_first() -> None:
     one, other = stored().tests
-    axes = axes_of(plots._scaling, [one, replace(other, p=4, q=2)])
+    axes = axes_of(plots.scaling, [one, replace(other, p=4, q=2)])
     (marks,) = axes.collections
     assert marks.get_offsets().tolist() == [[2, one.gflops], [8, other.gflops]]
     (ideal,) = axes.get_lines()
@@ -70,10 +70,10 @@ def test_scaling_shows_rates_over_ranks_and_the_ideal_from_the_first() -> None:
 
 def test_similar_rates_are_drawn_over_an_axis_from_0() -> None:
     one, other = stored().tests
-    axes = axes_of(plots._scaling, [one, other])
+    axes = axes_of(plots.scaling, [one, other])
     assert axes.get_yscale() == "linear" and axes.get_ylim()[0] == 0
     far = replace(other, gflops=100 * one.gflops)
-    assert axes_of(plots._scaling, [one, far]).get_yscale() == "log"
+    assert axes_of(plots.scaling, [one, far]).get_yscale() == "log"
 
 
 def test_several_results_have_letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -99,6 +99,6 @@ def test_several_searches_are_drawn_one_above_the_other() -> None:
 
 
 def test_the_scaling_plot_has_all_rows() -> None:
-    assert plots._plots()[1][0] == "scaling.png"
-    axes = axes_of(plots._scaling, result_of(with_ensemble()).tests)
+    assert plots.kinds()[1][0] == "scaling.png"
+    axes = axes_of(plots.scaling, result_of(with_ensemble()).tests)
     assert sum(len(marks.get_offsets()) for marks in axes.collections) == 3

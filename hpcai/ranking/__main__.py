@@ -18,10 +18,12 @@ from hpcai.ranking.collect import Collected, collect
 from hpcai.ranking.examine import examine
 from hpcai.ranking.lists import Ranked, ranked, without_repeated
 from hpcai.ranking.literature import beside, literature
+from hpcai.ranking.page import document
 from hpcai.ranking.pool import examined
 from hpcai.ranking.submission import Apart, Submission
 from hpcai.ranking.table import csv_text
 from hpcai.ranking.text import text_of
+from hpcai.report import files
 
 DESCRIPTION = """\
 Verifies every result.json and prints one list for each workload, dataset, status, level, precision, and one model or
@@ -53,21 +55,25 @@ def _accepted(asked: argparse.Namespace) -> int:
 
 def _ranked(asked: argparse.Namespace) -> int:
     """Print the lists; the exit code: 0 something was listed, 2 there was nothing to read."""
+    if asked.html:
+        document.require()
     collected = collect(asked.path)
-    lists, apart = _lists(collected, asked)
+    submissions, apart = _examined(collected, asked)
+    lists = ranked(submissions)
     chosen = [each for each in (*lists, *_published(lists, asked.list)) if asked.list in each.key.name]
     _print(text_of(chosen, apart))
     _write(asked.csv, csv_text(chosen))
+    _write_page(asked, document.Contents(chosen, submissions, apart, len(collected.files), program_source.digest()))
     return _code(collected, lists, chosen, asked.list)
 
 
-def _lists(collected: Collected, asked: argparse.Namespace) -> tuple[list[Ranked], list[Apart]]:
-    """The lists of what was found, and what is in none."""
+def _examined(collected: Collected, asked: argparse.Namespace) -> tuple[list[Submission], list[Apart]]:
+    """What was found for the lists, and what is in none."""
     kept = None if asked.no_cache else cache.opened()
     read = partial(examine, cache=kept, source=program_source.digest())
     outcomes = [*without_repeated(examined(collected.files, read, asked.jobs))]
     apart = [*collected.apart, *(each for each in outcomes if isinstance(each, Apart))]
-    return ranked(each for each in outcomes if isinstance(each, Submission)), apart
+    return [each for each in outcomes if isinstance(each, Submission)], apart
 
 
 def _published(lists: Sequence[Ranked], asked: str) -> list[Ranked]:
@@ -105,10 +111,20 @@ def _write(path: str | None, text: str) -> None:
         raise InputError(f"cannot write {path}: {error}") from None
 
 
+def _write_page(asked: argparse.Namespace, contents: document.Contents) -> None:
+    """The page is replaced whole: who reads it sees the one before, or this one."""
+    if asked.html:
+        try:
+            files.replace(Path(asked.html), document.html(contents, asked.jobs).encode("utf-8", "replace"))
+        except ValueError as error:  # a path without a name, or with a null byte
+            raise InputError(f"cannot write {asked.html}: {error}") from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _OneLineParser(prog="hpcai-ranking", description=DESCRIPTION, allow_abbrev=False)
     parser.add_argument("path", nargs="+", metavar="PATH", help="a folder with results, a result.json or a report.txt")
     parser.add_argument("--csv", metavar="FILE", help="write all columns of the lists to this file")
+    parser.add_argument("--html", metavar="PAGE", help="write the lists as a page for a browser")
     parser.add_argument("--list", default="", metavar="NAME", help="print only lists with this in their name")
     parser.add_argument("--baseline", metavar="PATH", help=f"compare with these results, or with their own {MEDIAN!r}")
     parser.add_argument("--rules", metavar="FILE", help="rules of the comparison, TOML; default: the shipped ones")

@@ -8,7 +8,7 @@ from typing import TypeVar
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report
 from hpcai.ranking.cache import Cache
-from hpcai.ranking.contents import digest, digests, name_of, regular
+from hpcai.ranking.contents import digest, digests, name_of
 from hpcai.ranking.lines import lines_of, why_not_ranked
 from hpcai.ranking.submission import Apart, Submission, cell
 from hpcai.record.loading import read, result_of
@@ -27,7 +27,7 @@ UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
 def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
     """What a file has for the lists; `source`: SHA-256 of the program's source."""
     if path.suffix == JSON:
-        return told(path, lambda: _submission(path, verified(path, cache, source)))
+        return told(path, lambda: _submission(path, *verified(path, cache, source)))
     return told(path, lambda: _report(path))
 
 
@@ -41,10 +41,13 @@ def told(path: Path, read: Callable[[], Found]) -> Found | Apart:
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
 
 
-def verified(path: Path, cache: Cache | None, source: str) -> Result:
-    """The result of a file, verified; InputError if it is not sound, or its files changed during the verification."""
+def verified(path: Path, cache: Cache | None, source: str) -> tuple[Result, str]:
+    """The result of a file, verified, and the file's SHA-256; InputError if it is not sound.
+
+    Its files must not change during the verification.
+    """
     begun = digest(path)
-    result = _loaded(path)
+    result = loaded(path)
     found = digests(path, result)
     name = name_of(found, source, os.environ.get(FURTHER, ""))
     known = cache is not None and cache.knows(name)
@@ -54,17 +57,18 @@ def verified(path: Path, cache: Cache | None, source: str) -> Result:
         raise InputError("the files changed while they were read")
     if cache and not known:
         cache.enter(name)
-    return result
+    return result, begun
 
 
-def _submission(path: Path, result: Result) -> Submission | Apart:
+def _submission(path: Path, result: Result, file: str) -> Submission | Apart:
     if reason := why_not_ranked(result):
         return Apart(str(path), reason)
     assert result.summary is not None, "a result without a summary is not loaded"
-    return Submission(str(path), result.summary.fingerprint, tuple(lines_of(result, cell(path))))
+    lines = tuple(lines_of(result, cell(path)))
+    return Submission(str(path), result.summary.fingerprint, lines, digest=file)
 
 
-def _loaded(path: Path) -> Result:
+def loaded(path: Path) -> Result:
     """The result; of an older schema with the status and scores by today's rules."""
     document = read(path)
     result = result_of(document)
@@ -79,8 +83,8 @@ def _differences(different: list[str]) -> str:
 
 def _report(path: Path) -> Submission | Apart:
     """A printed report without its result: what its own numbers allow is checked."""
-    regular(path)
+    begun = digest(path)
     report = from_report.parsed(path.read_text("utf-8", "replace"))
     if found := from_report.contradictions(report):
         return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
-    return from_report.submission(report, str(path))
+    return from_report.submission(report, str(path), begun)

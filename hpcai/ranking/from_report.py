@@ -28,14 +28,14 @@ def contradictions(report: Report) -> list[str]:
     return [*found, *(words for row in report.rows for words in _row(row, report))]
 
 
-def submission(report: Report, path: str) -> Submission | Apart:
-    """The lines of a report without contradictions, or why it is not listed."""
+def submission(report: Report, path: str, digest: str) -> Submission | Apart:
+    """The lines of a report without contradictions, or why it is not listed; `digest`: SHA-256 of the file."""
     valid = report.summary.get("valid", "")
     if not report.ended:
         return Apart(path, "from report: broken off, the line End of Tests. is missing")
     if valid == INVALID:
         return Apart(path, f"from report: {cell(report.final.removeprefix('Final Summary::'))}")
-    return Submission(path, report.summary["fingerprint"], tuple(_lines(report, path)), REPORTED)
+    return Submission(path, report.summary["fingerprint"], tuple(_lines(report, path)), REPORTED, digest)
 
 
 def _end(report: Report) -> Iterator[str]:
@@ -222,6 +222,8 @@ def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
         ceiling_share=scores.get("roofline.shares.compute"),
         date=report.date[:10],
         version=cell(report.version),
+        run=report.summary["fingerprint"],
+        index=1 + report.rows.index(row),
     )
 
 

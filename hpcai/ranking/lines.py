@@ -112,6 +112,7 @@ def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
         watts=getattr(scores, "mean_watts", None),
         covers=_covers(test),
         valid_flops_per_watt=_per_watt(test),
+        index=test.index,
         cv=_variation(summary_of(result), test.index, workload.ranked_by),
         **_machine(result),
     )
@@ -134,6 +135,7 @@ def _machine(result: Result) -> dict[str, Any]:
         "framework": cell(f"torch {environment.packages.get('torch', '')}".strip()),
         "date": result.date[:10],
         "version": cell(result.version),
+        "run": summary_of(result).fingerprint,
     }
 
 

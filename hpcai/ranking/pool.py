@@ -9,42 +9,47 @@ from typing import TypeVar
 
 from hpcai.ranking.submission import Apart
 
-Outcome = TypeVar("Outcome")
-FEW = 8  # files that one process has examined before others have started
+Task = TypeVar("Task")
+Made = TypeVar("Made")
+FEW = 8  # tasks that one process has done before others have started
 ENDED = "the process that verified it was ended, by lack of memory or a signal"
 
 
-def examined(files: Sequence[Path], examine: Callable[[Path], Outcome], jobs: int) -> list[Outcome | Apart]:
+def examined(files: Sequence[Path], examine: Callable[[Path], Made], jobs: int) -> list[Made | Apart]:
     """The outcomes of `examine` in the order of the files."""
-    if jobs == 1 or len(files) <= FEW:
-        return [*map(examine, files)]
-    found = _together(files, examine, jobs)
-    return [_alone(path, examine) if each is None else each for path, each in zip(files, found, strict=True)]
+    made = mapped(examine, files, jobs)
+    return [each or Apart(str(path), ENDED) for path, each in zip(files, made, strict=True)]
 
 
-def _together(files: Sequence[Path], examine: Callable[[Path], Outcome], jobs: int) -> list[Outcome | None]:
+def mapped(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -> list[Made | None]:
+    """What a function makes of each task; None where its process was ended. The tasks are given to all processes."""
+    if jobs == 1 or len(tasks) <= FEW:
+        return [function(task) for task in tasks]
+    made = _together(function, tasks, jobs)
+    return [_alone(function, task) if each is None else each for task, each in zip(tasks, made, strict=True)]
+
+
+def _together(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -> list[Made | None]:
     """The outcomes; None from where on a process of the pool was ended."""
-    with ProcessPoolExecutor(min(jobs, len(files)), mp_context=get_context("spawn")) as pool:
-        return [_outcome(future) for future in [_submitted(pool, path, examine) for path in files]]
+    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+        return [_outcome(future) for future in [_submitted(pool, function, task) for task in tasks]]
 
 
-def _submitted(
-    pool: ProcessPoolExecutor, path: Path, examine: Callable[[Path], Outcome]
-) -> Future[Outcome] | None:
-    """The future of a file; None if a process of the pool was ended already."""
+def _submitted(pool: ProcessPoolExecutor, function: Callable[[Task], Made], task: Task) -> Future[Made] | None:
+    """The future of a task; None if a process of the pool was ended already."""
     try:
-        return pool.submit(examine, path)
+        return pool.submit(function, task)
     except BrokenProcessPool:
         return None
 
 
-def _alone(path: Path, examine: Callable[[Path], Outcome]) -> Outcome | Apart:
-    """The outcome of a file in a process of its own, so that it ends no other."""
-    [found] = _together([path], examine, 1)
-    return found or Apart(str(path), ENDED)
+def _alone(function: Callable[[Task], Made], task: Task) -> Made | None:
+    """The outcome of a task in a process of its own, so that it ends no other."""
+    [found] = _together(function, [task], 1)
+    return found
 
 
-def _outcome(future: Future[Outcome] | None) -> Outcome | None:
+def _outcome(future: Future[Made] | None) -> Made | None:
     try:
         return future.result() if future else None
     except BrokenProcessPool:

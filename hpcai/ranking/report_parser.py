@@ -27,7 +27,7 @@ SETTING = re.compile(r"(?P<values>.*?) +(?P<key>[A-Z][A-Z0-9]+)(?: +\(default\))
 class ReportedRow:
     """A row with what stands below it: `scores` by name of the field, `scales` by which they were divided.
 
-    lines: all numbers by label. verdicts: of the checks.
+    lines: all numbers by label. checks: their names, printed values and verdicts.
     """
 
     workload: Workload
@@ -40,8 +40,13 @@ class ReportedRow:
     scores: Mapping[str, float]
     scales: Mapping[str, float]
     lines: Mapping[str, float]
-    verdicts: Sequence[str]
+    checks: Sequence[tuple[str, str, str]]
     notes: Mapping[str, str]
+
+    @property
+    def verdicts(self) -> list[str]:
+        """The verdicts of the checks."""
+        return [verdict for _, _, verdict in self.checks]
 
 
 @dataclass(frozen=True)
@@ -125,7 +130,7 @@ def _row(lines: Sequence[str]) -> ReportedRow:
         scores={name: value for name, value, _ in scores},
         scales={name: scale for name, _, scale in scores},
         lines=numbers,
-        verdicts=[match["verdict"] for match in found if match["verdict"]],
+        checks=[(match["name"], match["value"], match["verdict"]) for match in found if match["verdict"]],
         notes=_notes(lines),
     )
 

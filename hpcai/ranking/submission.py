@@ -36,6 +36,7 @@ class ListKey:
 class Line:
     """A line of a list. Rates are per second, shares are not in percent; None and empty: not measured.
 
+    run: the fingerprint of its run, index: the number of its test there, of a report of its row; None of ceilings.
     score: orders the list, larger first. seconds: Time, by which equal scores are ordered. recomputed: Valid FLOPS by
     the papers' constant, of literature. ceiling: of a rank. watts: mean power of what `covers` names.
     source: the file, or the publication.
@@ -74,16 +75,19 @@ class Line:
     date: str = ""
     version: str = ""
     note: str = ""
+    run: str = ""
+    index: int | None = None
 
 
 @dataclass(frozen=True)
 class Submission:
-    """A sound result: its lines, and the digest by which the same run is known again."""
+    """A sound result: its lines, and the digest by which the same run is known again; `digest`: SHA-256 of the file."""
 
     path: str
     fingerprint: str
     lines: tuple[Line, ...]
     origin: str = VERIFIED
+    digest: str = ""
 
 
 @dataclass(frozen=True)
@@ -97,5 +101,10 @@ class Apart:
 def cell(text: object, most: int = MOST_TEXT) -> str:
     """Text of a stranger in one line of printable characters, not longer than a cell."""
     found = str(text)[: most + 1]
-    line = "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in found).strip()
+    line = printable(found).strip()
     return line if len(line) <= most else f"{line[: most - 3]}..."
+
+
+def printable(text: str) -> str:
+    """Text in one line of printable characters."""
+    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)

@@ -10,6 +10,7 @@ from hpcai.report.entries import comma_separated
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # begin a formula in a spreadsheet
 Value = str | int | float | None
 PETA = 1e15
+COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,16 @@ class Column:
     value: Callable[[Line], Value]
     shown: str = ""
     priority: int = 0
+
+    @property
+    def numeric(self) -> bool:
+        """Whether its values are numbers."""
+        return bool(self.shown) or self.head in COUNTS
+
+    def text(self, line: Line) -> str:
+        """The value of a line as it is shown; empty where there is none."""
+        value = self.value(line)
+        return "" if value is None else format(value, self.shown)
 
 
 def _scaled(value: float | None, scale: float) -> float | None:

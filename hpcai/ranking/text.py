@@ -9,7 +9,6 @@ from hpcai.workloads import registry
 
 WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title
 GAP = "  "
-COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
 # what scores that rank are called
 ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS", "valid_flops_per_watt": "Valid FLOPS per watt"}
 
@@ -30,22 +29,22 @@ def _list(each: Ranked) -> Iterator[str]:
     columns = _fitting(each.lines)
     cells = [[RANK, *(column.head for column in columns)], *_rows(each.lines, columns)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    yield from _title(each)
+    yield f"List {each.key.name}"
+    yield description(each)
     yield from (GAP.join(_aligned(row, widths, columns)).rstrip() for row in cells)
     yield from _notes(each.lines)
 
 
-def _title(each: Ranked) -> Iterator[str]:
+def description(each: Ranked) -> str:
+    """What a list is ordered by, and where its numbers are from."""
     key, workload = each.key, registry.workload(each.key.section)
-    yield f"List {key.name}"
     if key.origin == LITERATURE:
         constant = "; Recomputed by 23.0 GFLOP an image and (top-1 / 0.763)^10"
         recomputed = any(line.recomputed is not None for line in each.lines)
-        yield f"literature: published figures, not verified{constant * recomputed}"
-        return
+        return f"literature: published figures, not verified{constant * recomputed}"
     score = ORDER["valid_flops_per_watt"] if key.by else ORDER.get(workload.ranked_by, workload.ranked_by)
     order = f"ordered by {score or key.subject}"
-    yield order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
+    return order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
 
 
 def _notes(lines: Iterable[Line]) -> Iterator[str]:
@@ -78,13 +77,12 @@ def _texts(lines: Iterable[Line], column: Column) -> list[str]:
 
 
 def _text(column: Column, line: Line) -> str:
-    value = column.value(line)
-    found = "" if value is None else format(value, column.shown)
+    found = column.text(line)
     return found if len(found) <= WIDEST else f"{found[: WIDEST - 3]}..."
 
 
 def _aligned(row: Sequence[str], widths: Sequence[int], columns: Sequence[Column]) -> Iterator[str]:
     """Texts to the left, numbers to the right."""
-    numeric = [True, *(bool(column.shown) or column.head in COUNTS for column in columns)]
+    numeric = [True, *(column.numeric for column in columns)]
     for found, width, right in zip(row, widths, numeric, strict=True):
         yield found.rjust(width) if right else found.ljust(width)

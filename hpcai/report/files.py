@@ -66,10 +66,11 @@ def contents(result: Result) -> dict[str, bytes]:
 def write(folder: Path, result: Result) -> None:
     """Write or replace the files."""
     for name, data in contents(result).items():
-        _replace(folder / name, data)
+        replace(folder / name, data)
 
 
-def _replace(path: Path, data: bytes) -> None:
+def replace(path: Path, data: bytes) -> None:
+    """Write or replace a file: whoever reads it sees the old or the new one, whole. HpcaiError if it cannot be."""
     temporary = path.with_name(f".{path.name}")
     try:
         with temporary.open("wb") as file:

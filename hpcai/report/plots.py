@@ -27,9 +27,11 @@ from hpcai.workloads import registry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 Run = tuple[str, Result]  # the name of a result in the plots, and the result
 Shown = tuple[str, Row]  # the name of a result in the plots, and one of its tests
+Draw = Callable[["Axes", Sequence[Any]], None]  # draws runs, or tests
 
 WIDE = 8  # ratio of the largest to the smallest number from which an axis is logarithmic
 PART_OF_TRAINING = ("data_wait", "exposed_communication")
@@ -66,7 +68,7 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
         folder.mkdir(parents=True, exist_ok=True)
         made = [
             _save(folder / name, f"{title}\n{told}", shown, plot)
-            for name, title, plot, shows in _plots()
+            for name, title, plot, shows in kinds()
             if (shown := [each for each in tests if shows(each[1])])
         ]
         if roofs:
@@ -79,8 +81,7 @@ def draw(results: Sequence[Result], folder: Path) -> list[Path]:
 
 
 def _run(result: Result) -> str:
-    name = f"{result.input.run['OUTPUT'].value}, {result.date}"
-    return name if result.tests else f"{name} (no training)"
+    return f"{result.input.run['OUTPUT'].value}, {result.date}{'' if result.tests else ' (no training)'}"
 
 
 def _named(results: Sequence[Result]) -> list[Run]:
@@ -92,18 +93,24 @@ def _named(results: Sequence[Result]) -> list[Run]:
     return [*zip(names, results, strict=False)]
 
 
-def _save(path: Path, title: str, what: Sequence[Any], plot: Callable[["Axes", Sequence[Any]], None]) -> Path:
+def _save(path: Path, title: str, what: Sequence[Any], plot: Draw) -> Path:
+    made = figure(plot, what)
+    made.axes[0].set_title(title, fontsize="medium")
+    made.savefig(path, dpi=120)
+    return path
+
+
+def figure(plot: Draw, what: Sequence[Any], size: tuple[float, float] = (9, 5.5)) -> "Figure":
+    """A figure in memory: what a plot function draws, with a legend; size in inches. ImportError without matplotlib."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(9, 5.5), layout="constrained")
-    FigureCanvasAgg(figure)
-    axes = figure.add_subplot()
+    made = Figure(figsize=size, layout="constrained")
+    FigureCanvasAgg(made)
+    axes = made.add_subplot()
     plot(axes, what)
-    axes.set_title(title, fontsize="medium")
     axes.legend(fontsize="small", framealpha=0.8)
-    figure.savefig(path, dpi=120)
-    return path
+    return made
 
 
 def _label(shown: Shown) -> str:
@@ -123,14 +130,29 @@ def _task(test: Row) -> str:
 
 def _learning(axes: "Axes", tests: Sequence[Shown]) -> None:
     """Learning curves: quality of the first model over training and validation time; the target as a line."""
+    _curves(axes, tests, "seconds")
+    axes.set_xlabel("training and validation, s")
+
+
+def by_epoch(axes: "Axes", tests: Sequence[Shown]) -> None:
+    """Learning curves over the epochs."""
+    from matplotlib.ticker import MaxNLocator
+
+    _curves(axes, tests, "epoch")
+    axes.set_xlabel("epochs")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+
+
+def _curves(axes: "Axes", tests: Sequence[Shown], over: str) -> None:
+    """Quality of the first model over a field of its validations."""
     for shown in tests:
-        raw = shown[1].raw
-        qualities = [entry.quality(raw.dataset.validation_samples) for entry in raw.curve]
-        axes.plot([entry.seconds for entry in raw.curve], qualities, marker="o", label=_label(shown))
+        curve, samples = shown[1].raw.curve, shown[1].raw.dataset.validation_samples
+        qualities = [entry.quality(samples) for entry in curve]
+        axes.plot([getattr(entry, over) for entry in curve], qualities, marker="o", label=_label(shown))
     targets = {(test.scores.target, test.raw.dataset.name) for _, test in tests}
     for (target, dataset), style in zip(sorted(targets), cycle(("--", ":", "-.")), strict=False):
         axes.axhline(target, color="grey", linestyle=style, label=f"target {target:g}, {dataset}")
-    axes.set(xlabel="training and validation, s", ylabel=f"{_kinds(tests)} of the first model")
+    axes.set_ylabel(f"{_kinds(tests)} of the first model")
     axes.set_ylim(*_range(tests))
     axes.grid(alpha=0.3)
 
@@ -147,18 +169,15 @@ def _range(tests: Sequence[Shown]) -> tuple[float, float | None]:
     return min(quality.lowest for quality in found), highest if isfinite(highest) else None
 
 
-def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
-    """Scaling: GFLOP/s over ranks; one colour for tests that differ in the grid only.
-
-    Dashed lines for ideal scaling.
-    """
+def scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
+    """GFLOP/s over ranks, with parallel efficiency; a colour for tests that differ in the grid only; dashed: ideal."""
     families: dict[str, list[Shown]] = {}
     for shown in tests:
         grid = ("GROUPS", "DEGREE", "MAPPING", "SEED")
         same = {key: value for key, value in shown[1].settings.items() if key not in grid}
         families.setdefault(repr(same), []).append(shown)
     for family in families.values():
-        points = sorted((test.p * test.q, test.gflops, f"{test.p}x{test.q}") for _, test in family)
+        points = sorted((test.p * test.q, test.gflops, _grid(test)) for _, test in family)
         first = family[0][1]
         name = f"{', '.join(map(_number, family))}: {_task(first)}, NB {first.nb}"
         marks = axes.scatter([point[0] for point in points], [point[1] for point in points], label=name)
@@ -172,6 +191,12 @@ def _scaling(axes: "Axes", tests: Sequence[Shown]) -> None:
     _fit(axes.set_xscale, axes.xaxis, [test.p * test.q for _, test in tests], axes.set_xlim)
     _fit(axes.set_yscale, axes.yaxis, [test.gflops for _, test in tests], axes.set_ylim)
     axes.grid(alpha=0.3, which="both")
+
+
+def _grid(test: Row) -> str:
+    """The grid of a test, and its parallel efficiency if it has one."""
+    efficiency = getattr(test.scores, "efficiency", None)
+    return f"{test.p}x{test.q}" + (f", {100 * efficiency:.0f} %" if efficiency is not None else "")
 
 
 def _fit(scale: Callable[..., Any], axis: Any, values: Sequence[float], limit: Callable[..., Any]) -> None:
@@ -205,14 +230,14 @@ def _bars(phases: Sequence[Phases]) -> dict[str, list[float]]:
 
 
 ROOFLINE = "roofline.png"
-Plot = tuple[str, str, Callable[["Axes", Sequence[Any]], None], Callable[[Row], bool]]
+Plot = tuple[str, str, Draw, Callable[[Row], bool]]
 
 
-def _plots() -> list[Plot]:
+def kinds() -> list[Plot]:
     """File name, title, plot function and test filter of each plot, including the workloads' own."""
     found: list[Plot] = [
         ("learning.png", "Learning curves", _learning, lambda test: isinstance(test, TrainingRow)),
-        ("scaling.png", "Scaling", _scaling, lambda test: True),
+        ("scaling.png", "Scaling", scaling, lambda test: True),
         ("phases.png", "Seconds by phase", _phases, lambda test: isinstance(test, TrainingRow)),
     ]
     for workload in registry.workloads():
