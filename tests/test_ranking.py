@@ -21,7 +21,7 @@ from hpcai.results.summary import sealed
 from hpcai.verification import verify
 
 Out = pytest.CaptureFixture[str]
-V3 = "List ensemble/fashion-mnist-subset/UNOFFICIAL/free/V3/fp32"
+V3 = "List ensemble/fashion-mnist-subset/UNOFFICIAL/free/V3/fp32/target-0.05^5"
 
 
 @pytest.fixture(autouse=True)
@@ -34,7 +34,7 @@ def test_stored_results_are_in_a_list_each(capsys: Out) -> None:
     said = capsys.readouterr().out
     lists = [line for line in said.splitlines() if line.startswith("List ")]
     weather = "List weather/generated-weather-2x48/UNOFFICIAL/free"
-    assert lists == [V3.replace("V3", "V2"), V3, f"{weather}/V2/fp32", f"{weather}/V3/fp32"]
+    assert lists == [V3.replace("V3", "V2"), V3, *(f"{weather}/{size}/fp32/target-0.001^10" for size in ("V2", "V3"))]
     assert "Not ranked" not in said and max(map(len, said.splitlines())) <= 132
 
 
@@ -66,8 +66,8 @@ def test_results_with_energy_are_in_a_second_list_by_valid_flops_per_watt(tmp_pa
     written(tmp_path / "runs" / "Unmetered", of_site("Unmetered"))
     assert listed(tmp_path / "runs", "--list", "V3", "--csv", tmp_path / "lists.csv") == 0
     lines = [*csv.DictReader((tmp_path / "lists.csv").read_text().splitlines())]
-    assert [line["Site"] for line in lines if line["List"].endswith("/fp32")] == ["Hungry", "Frugal", "Unmetered"]
-    by_power = [line for line in lines if line["List"].endswith("/fp32/per-watt")]
+    assert [line["Site"] for line in lines if line["List"].endswith("^5")] == ["Hungry", "Frugal", "Unmetered"]
+    by_power = [line for line in lines if line["List"].endswith("^5/per-watt")]
     assert [(line["Site"], line["kW"], line["Power of"]) for line in by_power] == [
         ("Frugal", "0.2", "node"),
         ("Hungry", "0.4", "node"),

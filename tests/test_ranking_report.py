@@ -11,7 +11,7 @@ from result_with_weather import mixed_result
 from small_run import GOLDEN, WEATHER
 
 from hpcai.errors import InputError
-from hpcai.ranking.from_report import contradictions
+from hpcai.ranking.report_checks import contradictions
 from hpcai.ranking.report_parser import parsed
 from hpcai.record.loading import load
 from hpcai.record.result import Result

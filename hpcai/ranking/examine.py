@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import TypeVar
 
 from hpcai.errors import HpcaiError, InputError
-from hpcai.ranking import from_report
+from hpcai.ranking import from_report, report_checks
 from hpcai.ranking.cache import Cache
 from hpcai.ranking.contents import digest, digests, name_of
 from hpcai.ranking.lines import lines_of, why_not_ranked
+from hpcai.ranking.report_parser import parsed
 from hpcai.ranking.submission import Apart, Submission, cell
 from hpcai.record.loading import read, result_of
 from hpcai.record.older import is_older
@@ -84,7 +85,7 @@ def _differences(different: list[str]) -> str:
 def _report(path: Path) -> Submission | Apart:
     """A printed report without its result: what its own numbers allow is checked."""
     begun = digest(path)
-    report = from_report.parsed(path.read_text("utf-8", "replace"))
-    if found := from_report.contradictions(report):
+    report = parsed(path.read_text("utf-8", "replace"))
+    if found := report_checks.contradictions(report):
         return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
     return from_report.submission(report, str(path), begun)

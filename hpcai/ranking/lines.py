@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
-from hpcai.formulas.eligibility import INVALID, NOTHING
+from hpcai.formulas.eligibility import INVALID, NOTHING, VALID
 from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey, cell
 from hpcai.record.entry import Row
 from hpcai.record.machine import Environment
@@ -13,7 +13,7 @@ from hpcai.report.closing import summary_of
 from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
-PASSED = "PASSED"
+PASSED, VALID_FLOPS = "PASSED", "valid_flops"
 CEILINGS = {"gemm": "GEMM ceiling", "convolution": "convolution ceiling"}  # fields of the summary, and their lists
 
 
@@ -48,6 +48,15 @@ def size(section: str, p: int) -> str:
     return "V2" if p == 1 else "V3"
 
 
+def target(section: str, status: str, quality: float, exponent: float) -> str:
+    """TARGET^PENALTY, where Valid FLOPS ranks; empty of VALID tests, which all have the official ones.
+
+    Without it a low target would lead a list.
+    """
+    fixed = status == VALID or registry.workload(section).ranked_by != VALID_FLOPS
+    return "" if fixed else f"target-{quality:g}^{exponent:g}"
+
+
 def system(environment: Environment) -> str:
     """Device and nodes."""
     device = environment.device if environment.accelerators else environment.processor
@@ -63,6 +72,7 @@ def _key(result: Result, test: Row) -> ListKey:
         summary_of(result).level,
         size(test.workload, test.p),
         str(test.settings.get("PRECISION", "")),
+        target(test.workload, test.status, test.scores.target, _number(test.settings.get("PENALTY"))),
     )
 
 
@@ -137,6 +147,10 @@ def _machine(result: Result) -> dict[str, Any]:
         "version": cell(result.version),
         "run": summary_of(result).fingerprint,
     }
+
+
+def _number(value: object) -> float:
+    return value if isinstance(value, int | float) else 0.0
 
 
 def _whole(value: object) -> int | None:

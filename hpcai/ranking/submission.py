@@ -12,7 +12,8 @@ class ListKey:
     """The list of a line: results are compared only within one.
 
     origin: VERIFIED, REPORTED or LITERATURE. subject: the dataset, or the ceiling of a table. size: V2 of one model, V3
-    of an ensemble, empty of workloads without that difference. by: PER_WATT where Valid FLOPS per watt ranks.
+    of an ensemble, empty of workloads without that difference. target: TARGET and PENALTY that Valid FLOPS depends on,
+    where they are not the official ones. by: PER_WATT where Valid FLOPS per watt ranks.
     """
 
     origin: str
@@ -22,14 +23,15 @@ class ListKey:
     level: str = ""
     size: str = ""
     precision: str = ""
+    target: str = ""
     by: str = ""
 
     @property
     def name(self) -> str:
         """The name of the list, by which --list chooses."""
         origin = "" if self.origin == VERIFIED else self.origin.replace(" ", "-")
-        parts = (origin, self.section, self.subject, self.status, self.level, self.size, self.precision, self.by)
-        return "/".join(filter(None, parts))
+        parts = (origin, self.section, self.subject, self.status, self.level, self.size, self.precision)
+        return "/".join(filter(None, (*parts, self.target, self.by)))
 
 
 @dataclass(frozen=True)

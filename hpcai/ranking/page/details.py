@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from hpcai.errors import HpcaiError
-from hpcai.ranking import from_report
 from hpcai.ranking.contents import digest
 from hpcai.ranking.examine import JSON, UNFIT, loaded
 from hpcai.ranking.page.drawing import drawn
-from hpcai.ranking.report_parser import Report, ReportedRow
+from hpcai.ranking.report_parser import Report, ReportedRow, parsed
 from hpcai.ranking.submission import cell, printable
 from hpcai.record.entry import Row
 from hpcai.record.machine import Environment
@@ -146,7 +145,7 @@ def _input(result: Result) -> str:
 
 def _of_report(task: Task) -> Detail:
     """What a report has: the checks and notes below its row, the notes of its head, and the echo of its input."""
-    report = from_report.parsed(Path(task.path).read_text("utf-8", "replace"))
+    report = parsed(Path(task.path).read_text("utf-8", "replace"))
     row = report.rows[(task.index or 1) - 1]
     status, *reasons = row.notes.get("Status", "").split("; ")
     return Detail(
