@@ -9,12 +9,13 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from msgspec.structs import replace
 from page_material import HOSTILE, page
 from ranking_files import listed, of_site, written
 from test_plots import stored
 
 from hpcai.errors import HpcaiError, InputError
-from hpcai.ranking.page import details, document, svg
+from hpcai.ranking.page import details, document, drawing, svg
 from hpcai.ranking.page.details import CHANGED, Task, detail
 from hpcai.ranking.pool import mapped
 from hpcai.report import plots
@@ -129,6 +130,16 @@ def test_a_figure_is_svg_without_styles_and_with_the_colour_of_the_text() -> Non
     assert any(each.attrib.get("class") == "series-0" for each in elements)
     words = {each.text for each in elements if each.tag == "text"}
     assert "ranks P x Q (dashed: ideal, from the first test)" in words and any("%" in (word or "") for word in words)
+
+
+def test_a_row_has_the_plots_that_its_run_has_numbers_for() -> None:
+    result = stored()
+    one, other = result.tests
+    assert [title for title, _ in drawing.drawn(result, 1, "a")] == ["Quality over epochs"]
+    sweep = replace(result, tests=(one, replace(other, p=4, q=1)))
+    [(_, curve), (title, scaling)] = drawing.drawn(sweep, 2, "a")
+    assert title == drawing.SCALING and "2: resnet8" in curve and "1: resnet8" not in curve and "4x1" in scaling
+    assert drawing.drawn(result, None, "a") == []
 
 
 def test_a_file_that_has_changed_since_has_no_details(tmp_path: Path) -> None:
