@@ -10,7 +10,8 @@ from hpcai.formulas.eligibility import INVALID, SEVERITY
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.ranking.lines import size
 from hpcai.ranking.report_parser import Report, ReportedRow, parsed
-from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission, cell
+from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission
+from hpcai.results.cells import cell
 
 HALF, HALF_SECONDS, HALF_GFLOPS = 0.5000001e-7, 0.0050001, 0.500001e-4  # rounding: of scores, of Time; share of Gflops
 NETWORK = re.compile(r"(?:a search that began with )?(\S+) .*: (\d+) FLOP per sample, (\d+) credited")

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from hpcai.formulas.eligibility import INVALID, NOTHING
-from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey, cell
+from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey
 from hpcai.record.entry import Row
-from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Summary
 from hpcai.report.closing import summary_of
+from hpcai.results.cells import cell, machine_name
 from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
@@ -46,12 +46,6 @@ def size(section: str, p: int) -> str:
     if not registry.workload(section).ensembles:
         return ""
     return "V2" if p == 1 else "V3"
-
-
-def system(environment: Environment) -> str:
-    """Device and nodes."""
-    device = environment.device if environment.accelerators else environment.processor
-    return f"{cell(device)} x {environment.nodes} node{'s' * (environment.nodes != 1)}"
 
 
 def _key(result: Result, test: Row) -> ListKey:
@@ -128,7 +122,7 @@ def _machine(result: Result) -> dict[str, Any]:
     environment = result.environment
     return {
         "site": cell(result.input.headers[0]),
-        "system": system(environment),
+        "system": machine_name(environment),
         "accelerators": environment.accelerators * environment.nodes,
         "ranks": environment.ranks,
         "framework": cell(f"torch {environment.packages.get('torch', '')}".strip()),

@@ -24,6 +24,17 @@ ApcHpcai500 = Annotated[
     about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
 ]
 
+ModelsPerMinute = Annotated[
+    float | None,
+    about(
+        "60 x models.reached / energy.seconds: models trained to the target, from the first start to the last end "
+        "(throughput of MLPerf HPC)",
+        unit="1/min",
+        label="models/min",
+        csv=True,
+    ),
+]
+
 
 class TrainingShares(Record, kw_only=True):
     """Shares of the mean rank's activities in the slowest rank's training time; they add up to 1."""
@@ -236,6 +247,7 @@ class TrainingScores(Record, kw_only=True):
     gradient_cost: Annotated[
         GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
     ] = None
+    models_per_minute: ModelsPerMinute = None
     mean_watts: MeanWatts = None
     valid_flops_per_watt: FlopsPerWatt = None
     joules_per_sample: JoulesPerSample = None
