@@ -67,7 +67,8 @@ def _accelerator(head: Result, device: torch.device) -> dict[str, str]:
 def _software(head: Result) -> dict[str, str]:
     environment = head.environment
     others = {name: version for name, version in environment.packages.items() if name != "torch"}
-    stack = [f"Python {environment.python}", environment.mpi, *(f"{name} {value}" for name, value in others.items())]
+    mpi = " ".join(environment.mpi.split())
+    stack = [f"Python {environment.python}", mpi, *(f"{name} {value}" for name, value in others.items())]
     return {
         "framework": f"torch {environment.packages.get('torch', '')}".strip(),
         "other_software_stack": ", ".join(stack),

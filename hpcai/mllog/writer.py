@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from mlperf_logging.mllog import MLLogger
+from mlperf_logging.mllog.mllog import MLLogger
 
 import hpcai
 from hpcai.comm.clock_sync import CommonClock
