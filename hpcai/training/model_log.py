@@ -6,17 +6,24 @@ from pathlib import Path
 
 import torch
 from mpi4py import MPI
+from msgspec import convert
 
 from hpcai import clock, mllog
 from hpcai.comm.clock_sync import common_clock
 from hpcai.comm.grid import Group
+from hpcai.data.image_dataset import Dataset
 from hpcai.inputfile import Case
 from hpcai.mllog.model import Model, Times, Trained
-from hpcai.record.dataset import Validation
+from hpcai.record.dataset import ImageValidation, Validation
+from hpcai.search.child_builder import Child
+from hpcai.search.trial_plan import TrialPlan
+from hpcai.train.loop import Training
 from hpcai.train.milestones import Milestones
 from hpcai.train.recipe import Recipe
 from hpcai.training.groups import ActiveGroup
 from hpcai.workloads.registry import quality_of
+
+Curve = tuple[ImageValidation, ...]  # of a trial
 
 
 class ModelLog:
@@ -30,10 +37,30 @@ class ModelLog:
         self._case, self._folder, self._asked = case, Path(folder), case.mllog == "on"
         self._active, self._device = active, device
         self._marks = [clock.now()]
+        self._trials: list[tuple[int, Milestones]] = []
 
     def mark(self) -> None:
         """The warm-up ends, the training begins, or it ends: to be called at each, in this order."""
         self._marks.append(clock.now())
+
+    def noting(self, assemble: Callable[[TrialPlan, Child], Training]) -> Callable[[TrialPlan, Child], Training]:
+        """`assemble`, which makes the training of a trial; its epochs are kept if a log is asked for."""
+
+        def assembled(plan: TrialPlan, child: Child) -> Training:
+            training = assemble(plan, child)
+            self._trials.append((plan.id, training.milestones))
+            return training
+
+        return assembled if self._asked else assemble
+
+    def write_trials(self, dataset: Dataset) -> None:
+        """Write the log of a search, of all trials of this rank's group, as `write` does."""
+        samples = len(dataset.train), len(dataset.validation)
+        trainings = [
+            logged(milestones, convert(milestones.curve, Curve, from_attributes=True), samples[1], number)
+            for number, milestones in self._trials
+        ]
+        self.write(trainings, self._case.network, samples, self._case.target or dataset.target)
 
     def write(self, trainings: Sequence[Trained], network: str, samples: tuple[int, int], target: float) -> None:
         """Write the log, if one is asked for; where that is not possible, rank 0 says so.
