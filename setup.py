@@ -18,13 +18,17 @@ setup(
     license="Apache-2.0",
     python_requires=">=3.11",
     packages=find_packages(include=["hpcai", "hpcai.*"]),  # which follows the link hpcai/kernels
-    package_data={"": ["*.cu", "*.cuh", "*.toml"], "hpcai": ["py.typed", "data/shipped/*", "ranking/page/page.*"]},
+    package_data={
+        "": ["*.cu", "*.cuh", "*.toml"],
+        "hpcai": ["py.typed", "data/shipped/*", "mllog/rules/*.yaml", "ranking/page/page.*"],
+    },
     install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11", "numba>=0.61", "msgspec>=0.22"],
     extras_require={
         "mpich": ["mpich>=4.1"],
         "gpu": ["cupy-cuda13x>=13.6"],
         "imagenet": ["pillow>=10.1"],
         "plots": ["matplotlib>=3.8"],
+        "mllog": ["mlperf-logging>=4.1.68"],
         "page": ["Jinja2>=3.1", "matplotlib>=3.8"],
         "test": [
             f"cupy-cuda13x>=13.6; {HAS_CUDA}",
@@ -33,12 +37,14 @@ setup(
             "Jinja2>=3.1",
             "jsonschema>=4.18",
             "matplotlib>=3.8",
+            "mlperf-logging>=4.1.68",
             "mypy>=1.11",
             "optuna>=4",
             "pillow>=10.1",
             "playwright>=1.45",
             "pycocotools>=2.0.8",
             "pytest>=8",
+            "reframe-hpc>=4.10",
             "ruff>=0.6",
             "setuptools>=64",
         ],

@@ -3,12 +3,14 @@
 import sys
 from pathlib import Path
 
+import torch
 from msgspec import structs
 
 from hpcai import clock
 from hpcai.comm.world import World, broadcast
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
+from hpcai.mllog import system
 from hpcai.record.record import Record
 from hpcai.record.result import Result
 from hpcai.report import files
@@ -28,7 +30,7 @@ WRITING_SECONDS, WRITING_SHARE = 2.0, 0.01
 class Recorder:
     """Prints and writes the results so far; does nothing on ranks other than 0."""
 
-    def __init__(self, problem: Problem, world: World, head: Result, planned: int) -> None:
+    def __init__(self, problem: Problem, world: World, head: Result, planned: int, device: torch.device) -> None:
         self.writes = world.rank == 0
         self.result = head
         self.planned = planned
@@ -37,6 +39,8 @@ class Recorder:
             self.line = ProgressLine(sys.stderr, planned)
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             self._keep()
+            if problem.run["MLLOG"] == "on":
+                files.write_system(self._folder, system.text(head, device))
             _print(banner(head))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 

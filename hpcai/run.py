@@ -58,7 +58,7 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     head = _head(problem, cases, world, placement, device, variables)
     _warn_of_level(cases, head.environment, world)
-    recorder = Recorder(problem, world, head, len(cases))
+    recorder = Recorder(problem, world, head, len(cases), device)
     for case in cases:
         begun = not shutdown.agreed(world.comm)
         usage.begin()

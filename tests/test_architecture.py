@@ -20,7 +20,7 @@ GROUPS = (
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.credits"),
     ),
     ("machine", "comm", "clock"),
-    ("data", "models", "train", "search", "claims", "workloads.claims", "workloads.trials", "workloads.data"),
+    ("data", "models", "train", "mllog", "search", "claims", "workloads.claims", "workloads.trials", "workloads.data"),
     ("preflight", "workloads.preflight"),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),

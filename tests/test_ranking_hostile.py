@@ -9,8 +9,9 @@ import pytest
 from ranking_files import listed, of_site, report_only, written
 
 from hpcai.ranking import contents, examine, pool
-from hpcai.ranking.submission import MOST_TEXT, Apart, Submission, cell
+from hpcai.ranking.submission import Apart, Submission
 from hpcai.record.plain import plain, text
+from hpcai.results.cells import MOST_TEXT, cell
 
 Out = pytest.CaptureFixture[str]
 

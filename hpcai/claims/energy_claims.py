@@ -83,6 +83,13 @@ def _scored(subject: Subject) -> bool:
     return whole or all(getattr(scores, name, None) is None for name in PER_WORK)
 
 
+def _throughput(subject: Subject) -> bool:
+    energy, rate = subject.entry.raw.energy, subject.entry.scores.models_per_minute
+    if energy is None or not energy.seconds or rate is None:
+        return rate is None
+    return isclose(rate * energy.seconds, 60 * subject.entry.raw.models.reached, rel_tol=1e-12)
+
+
 ENERGY = (
     Claim("energy: of a source that ENERGY allows", _of(_source), _measured(source="meter")),
     Claim("energy: the part of a node that its source counts", _of(_covered), _measured(covers="packages")),
@@ -97,4 +104,12 @@ ENERGY = (
     Claim("energy: its region spans the training", _of(_spans), _measured(seconds=0.0)),
     Claim("energy: mean watts x seconds = joules", _watts, changed("scores.mean_watts", 9.0)),
     Claim("energy: scores of whole nodes and at least 2 s only", _scored, changed("scores.joules_per_sample", 9.0)),
+)
+# Of models that are trained together.
+THROUGHPUT = (
+    Claim(
+        "models per minute x seconds of the region = 60 x models that reached the target",
+        _throughput,
+        changed("scores.models_per_minute", -1.0),
+    ),
 )

@@ -1,5 +1,8 @@
 """Clock synchronisation: a common time origin of the ranks of a communicator, each on its own clock."""
 
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
 from mpi4py import MPI
 
 from hpcai import clock
@@ -19,3 +22,24 @@ def common_start(comm: MPI.Comm) -> float:
         if comm.allreduce(clock.now() - begin, MPI.MAX) < APART:
             break
     return begin
+
+
+class CommonClock(NamedTuple):
+    """UTC of the readings of this rank's clock, by the system clock of the first rank of a communicator.
+
+    reading: of this rank's clock at the instant `utc`, to within `APART`.
+    """
+
+    reading: float
+    utc: datetime
+
+    def instant(self, reading: float) -> datetime:
+        """UTC of a reading of this rank's clock, before or after that of the common clock."""
+        return self.utc + timedelta(seconds=reading - self.reading)
+
+
+def common_clock(comm: MPI.Comm) -> CommonClock:
+    """The clock that the ranks of `comm` share. Collective."""
+    begin = common_start(comm)
+    first: datetime = comm.bcast(clock.utc_instant() - timedelta(seconds=clock.now() - begin))
+    return CommonClock(begin, first)

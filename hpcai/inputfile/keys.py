@@ -86,6 +86,7 @@ _DECLARED = (
         bounds="(]",
         default="auto",
     ),
+    _of_run("MLLOG", "choice", "MLPerf logs of the models (docs/FORMATS.md)", choices=("off", "on"), default="off"),
     _trains(
         "DATASET",
         "dataset",

@@ -164,6 +164,11 @@ def free_memory(device: torch.device) -> int:
     return int(free + torch.cuda.memory_reserved(device))
 
 
+def total_memory(device: torch.device) -> int:
+    """Bytes of a GPU's memory; 0 on a CPU."""
+    return int(torch.cuda.get_device_properties(device).total_memory) if device.type == "cuda" else 0
+
+
 def cache_bytes(device: torch.device) -> int:
     """Bytes whose writing evicts everything else from a GPU's last-level cache."""
     return min(2 * int(torch.cuda.get_device_properties(device).L2_cache_size), MOST_CACHED)

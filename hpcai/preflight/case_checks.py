@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from hpcai import networks
+from hpcai import mllog, networks
 from hpcai.data.order import Shard
 from hpcai.data.source import source_of
 from hpcai.errors import HpcaiError, InputError
@@ -76,6 +76,7 @@ def _refused_training(case: Case, device: torch.device) -> str:
         or _refused_choice(case.kernels, how, case.precision)
         or precision.refusal(case.precision, device)
         or site_kernels.refusal(case)
+        or (mllog.refusal() if case.mllog == "on" else "")
         or preconditions(case.workload).refusal(case, device)
     )
 

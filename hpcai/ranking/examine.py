@@ -11,10 +11,11 @@ from hpcai.ranking.cache import Cache
 from hpcai.ranking.contents import digest, digests, name_of
 from hpcai.ranking.lines import lines_of, why_not_ranked
 from hpcai.ranking.report_parser import parsed
-from hpcai.ranking.submission import Apart, Submission, cell
+from hpcai.ranking.submission import Apart, Submission
 from hpcai.record.loading import read, result_of
 from hpcai.record.older import is_older
 from hpcai.record.result import Result
+from hpcai.results.cells import cell
 from hpcai.verification import verify
 from hpcai.workloads.registry import FURTHER
 

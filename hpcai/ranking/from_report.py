@@ -9,7 +9,8 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.ranking.lines import size, target
 from hpcai.ranking.report_checks import NETWORK, exponent_of, rank_of, status_of
 from hpcai.ranking.report_parser import Report, ReportedRow
-from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission, cell
+from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission
+from hpcai.results.cells import cell
 
 DATA = re.compile(r"(.*), \d+ \+ \d+ \S+, sha256 [0-9a-f]{64}")
 MACHINE = re.compile(r"(\d+) nodes?; rank 0 on (.*), \d+ CPUs, \S+ GiB, device (.*), .*")

@@ -5,11 +5,11 @@ from dataclasses import replace
 from typing import Any
 
 from hpcai.formulas.eligibility import INVALID, NOTHING, VALID
-from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey, cell
+from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, ListKey
 from hpcai.record.entry import Row
-from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Summary
 from hpcai.report.closing import summary_of
+from hpcai.results.cells import cell, machine_name
 from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
@@ -55,12 +55,6 @@ def target(section: str, status: str, quality: float, exponent: float) -> str:
     """
     fixed = status == VALID or registry.workload(section).ranked_by != VALID_FLOPS
     return "" if fixed else f"target-{quality:g}^{exponent:g}"
-
-
-def system(environment: Environment) -> str:
-    """Device and nodes."""
-    device = environment.device if environment.accelerators else environment.processor
-    return f"{cell(device)} x {environment.nodes} node{'s' * (environment.nodes != 1)}"
 
 
 def _key(result: Result, test: Row) -> ListKey:
@@ -139,7 +133,7 @@ def _machine(result: Result) -> dict[str, Any]:
     environment = result.environment
     return {
         "site": cell(result.input.headers[0]),
-        "system": system(environment),
+        "system": machine_name(environment),
         "accelerators": environment.accelerators * environment.nodes,
         "ranks": environment.ranks,
         "framework": cell(f"torch {environment.packages.get('torch', '')}".strip()),

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 VERIFIED, REPORTED, LITERATURE = "verified", "from report", "literature"
 PER_WATT = "per-watt"
-MOST_TEXT, MOST_REASON = 200, 800  # characters of a cell; of a reason
+MOST_REASON = 800  # characters of a reason
 
 
 @dataclass(frozen=True)
@@ -98,15 +98,3 @@ class Apart:
 
     path: str
     reason: str
-
-
-def cell(text: object, most: int = MOST_TEXT) -> str:
-    """Text of a stranger in one line of printable characters, not longer than a cell."""
-    found = str(text)[: most + 1]
-    line = printable(found).strip()
-    return line if len(line) <= most else f"{line[: most - 3]}..."
-
-
-def printable(text: str) -> str:
-    """Text in one line of printable characters."""
-    return "".join(letter if letter.isprintable() else " " if letter.isspace() else "?" for letter in text)

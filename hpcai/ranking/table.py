@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from hpcai.ranking.lists import Ranked
 from hpcai.ranking.submission import Line
 from hpcai.report.entries import comma_separated
+from hpcai.results.cells import Value, spreadsheet_safe
 
-FORMULA = ("=", "+", "-", "@", "\t", "\r")  # begin a formula in a spreadsheet
-Value = str | int | float | None
 PETA = 1e15
 COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
 
@@ -86,9 +85,4 @@ def _csv_lines(each: Ranked) -> Iterator[dict[str, Value]]:
     for rank, line in enumerate(each.lines, start=1):
         cells = {column.head: column.value(line) for column in COLUMNS}
         more = {"Status": each.key.status, LIST: each.key.name, SOURCE: line.source, NOTE: line.note}
-        yield {name: safe(value) for name, value in {RANK: rank, **cells, **more}.items()}
-
-
-def safe(value: Value) -> Value:
-    """The value of a cell; a text that a spreadsheet would compute gets an apostrophe in front."""
-    return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
+        yield {name: spreadsheet_safe(value) for name, value in {RANK: rank, **cells, **more}.items()}

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from hpcai.ranking.lists import Ranked
-from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line, cell
+from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line
 from hpcai.ranking.table import COLUMNS, RANK, Column
+from hpcai.results.cells import cell
 from hpcai.workloads import registry
 
 WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title

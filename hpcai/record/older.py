@@ -25,6 +25,7 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
             *("loaded_per_second", "loaded_bytes_per_second"),
             *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
+            "models_per_minute",
         }
     )
 }

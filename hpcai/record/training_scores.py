@@ -5,6 +5,7 @@ from typing import Annotated
 from hpcai.record.all_reduce import GradientCost
 from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining, MeanWatts
 from hpcai.record.phases import PhaseShares
+from hpcai.record.published_figures import PublishedFigures
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
 from hpcai.record.sample_loading import ByteRate, SampleRate
@@ -22,6 +23,17 @@ Apc = Annotated[
 ApcHpcai500 = Annotated[
     float | None,
     about("the same by rule hpcai500", unit="FLOP", label="APC by rule hpcai500 in GFLOP", scale=1e9),
+]
+
+ModelsPerMinute = Annotated[
+    float | None,
+    about(
+        "60 x models.reached / energy.seconds: models trained to the target, from the first start to the last end "
+        "(throughput of MLPerf HPC)",
+        unit="1/min",
+        label="models that reached the target per minute",
+        csv=True,
+    ),
 ]
 
 
@@ -62,29 +74,6 @@ class CustomShare(Record, kw_only=True):
     ]
     normalisations: Annotated[
         float, about("batch norms by custom kernels / all batch norms", label="batch norms by custom kernels, share")
-    ]
-
-
-class PublishedFigures(Record, kw_only=True):
-    """Figures by the papers' constant of 23.0 GFLOP an image, for comparison with published rows only."""
-
-    flops: Annotated[
-        float,
-        about(
-            "N x 23.0 x 10^9 / Time",
-            unit="FLOP/s",
-            label="FLOPS by the published constant, GFLOP/s",
-            scale=1e9,
-        ),
-    ]
-    valid_flops: Annotated[
-        float,
-        about(
-            "published.flops x (quality / target)^10, which published rows of the ranking follow",
-            unit="FLOP/s",
-            label="Valid FLOPS by the published constant, GFLOP/s",
-            scale=1e9,
-        ),
     ]
 
 
@@ -236,6 +225,7 @@ class TrainingScores(Record, kw_only=True):
     gradient_cost: Annotated[
         GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
     ] = None
+    models_per_minute: ModelsPerMinute = None
     mean_watts: MeanWatts = None
     valid_flops_per_watt: FlopsPerWatt = None
     joules_per_sample: JoulesPerSample = None

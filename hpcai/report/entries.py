@@ -13,10 +13,12 @@ from hpcai.record.result import Result
 from hpcai.report import memory, telemetry
 from hpcai.report.text import layer_line, printed
 from hpcai.results.assembly import ended, rows_of
+from hpcai.results.cells import cell, machine_name, spreadsheet_safe
 from hpcai.results.layers import of_test
 from hpcai.workloads import registry
 
-# Columns of result.csv, in the order in which they stand; scores that are declared as columns follow.
+# Columns of result.csv, in the order in which they stand; those of the machine, settings
+# and scores that are declared as columns follow.
 ROW = ("index", "tv", "workload", "n", "nb", "p", "q", "seconds", "gflops", "verdict", "status")
 SETTINGS = ("LEVEL", "DATASET", "NETWORK", "VARIANT", "EPOCHS", "PRECISION", "SEED")
 
@@ -41,18 +43,31 @@ def blocks(result: Result) -> str:
     return "".join(block(result, entry) for entry in ended(result))
 
 
-def result_csv(tests: Sequence[Row]) -> str:
-    """One line per test: columns of its row, some settings and scores; missing values are empty."""
-    columns = list(dict.fromkeys(name for test in tests for name in _cells(test)))
-    return comma_separated(columns, map(_cells, tests)) if tests else ""
+def result_csv(result: Result) -> str:
+    """One line per test: columns of its row, machine, some settings and scores; missing values are empty."""
+    lines = [_cells(test, _machine(result)) for test in result.tests]
+    return comma_separated(list(dict.fromkeys(name for line in lines for name in line)), lines) if lines else ""
 
 
-def _cells(test: Row) -> dict[str, object]:
+def _machine(result: Result) -> dict[str, object]:
+    """Where and when the tests ran, and by which version."""
+    environment = result.environment
+    return {
+        "site": spreadsheet_safe(cell(result.input.headers[0])),
+        "system": spreadsheet_safe(machine_name(environment)),
+        "date": result.date,
+        "version": result.version,
+        "ranks": environment.ranks,
+        "nodes": environment.nodes,
+    }
+
+
+def _cells(test: Row, machine: dict[str, object]) -> dict[str, object]:
     row = {name: getattr(test, name) for name in ROW}
     settings = {key.lower(): test.settings.get(key) for key in SETTINGS}
     kind: type[Record] = type(test.scores)
     scores = {field.name: getattr(test.scores, field.name) for field in fields(kind) if field.csv}
-    return row | settings | scores
+    return row | machine | settings | scores
 
 
 def rows_csv(rows: Sequence[Record]) -> str:

@@ -5,6 +5,7 @@ from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
+from hpcai import mllog
 from hpcai.errors import HpcaiError
 from hpcai.record.plain import text as text_of
 from hpcai.record.result import Result
@@ -40,7 +41,7 @@ def report(result: Result) -> str:
 
 def texts(result: Result) -> dict[str, str]:
     """Contents by name of the files beside result.json; empty files are left out."""
-    found = {"report.txt": report(result), "result.csv": result_csv(result.tests)}
+    found = {"report.txt": report(result), "result.csv": result_csv(result)}
     for workload in registry.workloads():
         if workload.rows:
             found[f"{workload.rows}.csv"] = rows_csv(getattr(result, workload.rows))
@@ -67,6 +68,16 @@ def write(folder: Path, result: Result) -> None:
     """Write or replace the files."""
     for name, data in contents(result).items():
         replace(folder / name, data)
+
+
+def write_system(folder: Path, description: str) -> None:
+    """Write the system description of the MLPerf logs, and their folder."""
+    path = folder / mllog.FOLDER / mllog.SYSTEM
+    try:
+        path.parent.mkdir()
+    except OSError as error:
+        raise HpcaiError(f"cannot make the folder {path.parent.absolute()}: {error.strerror}") from None
+    replace(path, description.encode())
 
 
 def replace(path: Path, data: bytes) -> None:

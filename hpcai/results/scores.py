@@ -65,6 +65,7 @@ def training_scores(
         apc=parallel_computation(case, counted.per_sample),
         apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
         gradient_cost=gradient_cost(case, raw),
+        models_per_minute=models_per_minute(raw),
         **energy_scores(raw.energy, valid, raw.work.samples, case.groups)._asdict(),
     )
 
@@ -72,6 +73,14 @@ def training_scores(
 def parallel_computation(case: Case, per_sample: int) -> float:
     """APC: operations of a step of all models (HPC AI500 V3, Eq. 3, 4); of a search, of its first step."""
     return float(case.groups * case.degree * case.batch * per_sample)
+
+
+def models_per_minute(raw: TrainingRaw) -> float | None:
+    """Throughput of MLPerf HPC: models that reached the target, from the first start to the last end.
+
+    None where these were not recorded, as in older results.
+    """
+    return 60 * raw.models.reached / raw.energy.seconds if raw.energy and raw.energy.seconds else None
 
 
 def _mean_seconds(models: Models) -> float:

@@ -24,6 +24,7 @@ from hpcai.models.operation_counter import Executed
 from hpcai.train.callback import TrainingCallback
 from hpcai.train.data_parallel import average_statistics
 from hpcai.train.execution import Execution
+from hpcai.train.milestones import EPOCH, VALIDATION, Milestones
 from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
@@ -80,6 +81,7 @@ class Training:
             replayed_epoch,
         )
         self.warmup_steps = warmup_steps
+        self.milestones = Milestones()
         self.stopped = False  # stopped before its end, by a shutdown or the callback
 
     def warm_up(self) -> int:
@@ -128,7 +130,7 @@ class Training:
                 self.replay.begin()
             exposed = self.execution.communication.exposed_seconds
             loaded, sent = self.loader.measured(), self.execution.communication.measured()
-            with phases.measure("training"):
+            with self.milestones.interval(EPOCH, self.state.progress.epoch + 1), phases.measure("training"):
                 self._epoch(executed, watch, callback)
             self.step_times.close()
             self.state.progress.load(loaded, self.loader.measured())
@@ -141,7 +143,8 @@ class Training:
                     executed.operations = self.state.progress.operations  # replayed steps are not credited
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                    loss = self._validate(phases, loss, shutdown, callback)
+                    with self.milestones.interval(VALIDATION, self.state.progress.epoch):
+                        loss = self._validate(phases, loss, shutdown, callback)
                     finished = not self.stopped and callback.on_validation_end(self.state.progress)
             report_progress(self.state.progress)
 
@@ -228,6 +231,7 @@ class Training:
         point.correct, point.average_precision = result.correct, result.average_precision
         point.validation_loss = None if not_finite else result.loss
         progress.curve.append(point)
+        self.milestones.curve.append(point)
         return loss
 
     def _average_statistics(self, phases: Phases) -> None:

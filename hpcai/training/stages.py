@@ -31,6 +31,7 @@ from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
+from hpcai.training.model_log import ModelLog, logged
 from hpcai.training.summation import all_reduce_of, sent_by
 from hpcai.training.times import profiled, times_of
 from hpcai.training.totals import loading_of, models_of, so_far, work_of
@@ -75,15 +76,22 @@ class Task(Protocol[Entry, Together, Raw]):
 
 
 def run(
-    task: Task[Entry, Together, Raw], case: Case, world: World, device: torch.device, report: Report, shutdown: Shutdown
+    task: Task[Entry, Together, Raw],
+    case: Case,
+    world: World,
+    device: torch.device,
+    report: Report,
+    shutdown: Shutdown,
+    folder: str,
 ) -> Raw | Stopped | None:
     """Measure one case; None on idle ranks, which sleep until it is over. Collective over all ranks.
 
-    On a shutdown it stops at the next step and returns the measurements until then.
+    On a shutdown it stops at the next step and returns the measurements until then. folder: of the result, for logs.
     """
 
     def measure(active: ActiveGroup) -> Raw | Stopped:
-        return _Stages(task, case, active, device, world.host).run(report, shutdown)
+        log = ModelLog(case, active, device, folder)
+        return _Stages(task, case, active, device, world.host, log).run(report, shutdown)
 
     return in_groups(case, world, device, shutdown, measure)
 
@@ -92,8 +100,15 @@ class _Stages(Generic[Entry, Together, Raw]):
     """The stages of a case on this rank. Collective over all active ranks."""
 
     def __init__(
-        self, task: Task[Entry, Together, Raw], case: Case, active: ActiveGroup, device: torch.device, host: str
+        self,
+        task: Task[Entry, Together, Raw],
+        case: Case,
+        active: ActiveGroup,
+        device: torch.device,
+        host: str,
+        log: ModelLog,
     ) -> None:
+        self.log = log
         self.task, self.case, self.device, self.host = task, case, device, host
         self.active, self.group, copy = active, active.group, active.copy
         self.phases = clock.Phases(device)
@@ -157,8 +172,14 @@ class _Stages(Generic[Entry, Together, Raw]):
         """The timed region, and the validations in it."""
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
+        self.log.mark()
         with self.energy.region(shutdown):
+            self.log.mark()
             self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
+            self.log.mark()
+        samples = self.trained.sampler.size, len(self.dataset.validation)
+        training = logged(self.trained.milestones, self._curve(), samples[1])
+        self.log.write([training], self.case.network, samples, self.target)
 
     def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
         """The measurements of all ranks; `miscounted` is of the ensemble's validation."""

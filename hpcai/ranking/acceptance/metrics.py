@@ -6,11 +6,11 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import median
 
-from hpcai.ranking.submission import cell
 from hpcai.record.entry import Row, scores_of
 from hpcai.record.record import Record, fields
 from hpcai.record.result import Result, RunCeilings
 from hpcai.report.closing import summary_of
+from hpcai.results.cells import cell
 from hpcai.results.comparable import facts_of
 from hpcai.workloads import registry
 

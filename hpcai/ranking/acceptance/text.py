@@ -4,10 +4,10 @@ from collections.abc import Iterator, Sequence
 
 from hpcai.ranking.acceptance.compare import FAILED, Baseline, Line
 from hpcai.ranking.acceptance.metrics import Measured
-from hpcai.ranking.submission import MOST_REASON, Apart, cell
-from hpcai.ranking.table import safe
+from hpcai.ranking.submission import MOST_REASON, Apart
 from hpcai.report.entries import comma_separated
 from hpcai.report.text import counted
+from hpcai.results.cells import cell, spreadsheet_safe
 
 HEAD = ("Host", "Test", "Metric", "Value", "Baseline", "Change %", "Allowed", "Verdict")
 RIGHT = ("Value", "Baseline", "Change %")
@@ -66,11 +66,11 @@ def _short(line: Line) -> str:
 
 def csv_text(lines: Sequence[Line]) -> str:
     """All lines with the files that they are of."""
-    rows = (dict(zip(HEAD, _values(line), strict=True)) | {"Source": safe(line.path)} for line in lines)
+    rows = (dict(zip(HEAD, _values(line), strict=True)) | {"Source": spreadsheet_safe(line.path)} for line in lines)
     return comma_separated([*HEAD, "Source"], rows)
 
 
 def _values(line: Line) -> tuple[str | float | None, ...]:
     change = None if line.change is None else 100 * line.change
     rest = (line.metric, line.value, line.baseline, change, line.rule, line.verdict)
-    return safe(line.host), line.part, *rest
+    return spreadsheet_safe(line.host), line.part, *rest

@@ -12,11 +12,11 @@ from hpcai.ranking.contents import digest
 from hpcai.ranking.examine import JSON, UNFIT, loaded
 from hpcai.ranking.page.drawing import drawn
 from hpcai.ranking.report_parser import Report, ReportedRow, parsed
-from hpcai.ranking.submission import cell, printable
 from hpcai.record.entry import Row
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result
 from hpcai.report.closing import summary_of
+from hpcai.results.cells import cell, printable
 
 MOST_FACTS, MOST_LINES, MOST_IN_LINE, MOST_WORDS = 60, 400, 200, 2000
 MACHINE = ("Machine", "Software", "MPI")  # notes of a report

@@ -15,7 +15,8 @@ from hpcai.ranking.lists import Ranked
 from hpcai.ranking.page.details import Detail, Task, detail
 from hpcai.ranking.page.rows import APART, Listed, listed, row_name
 from hpcai.ranking.pool import mapped
-from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, VERIFIED, Apart, Submission, cell
+from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, VERIFIED, Apart, Submission
+from hpcai.results.cells import cell
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,7 +5,7 @@ from msgspec import structs
 from hpcai.formulas import score
 from hpcai.formulas.official_rules import IMAGES
 from hpcai.inputfile import Case
-from hpcai.record.training_scores import PublishedFigures
+from hpcai.record.published_figures import PublishedFigures
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
 from hpcai.results.scores import training_scores

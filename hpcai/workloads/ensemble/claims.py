@@ -5,7 +5,7 @@ from math import comb
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
-from hpcai.claims.energy_claims import ENERGY
+from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.loading_claims import loading_claims, nothing, trained
@@ -149,6 +149,7 @@ CLAIMS: Claims = (
         *loading_claims(trained, nothing, image_bytes),
         *ROW_TELEMETRY,
         *ENERGY,
+        *THROUGHPUT,
     ),
 )
 STOPPED_CLAIMS: Claims = (

@@ -31,7 +31,7 @@ def run(
     case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str = ""
 ) -> EnsembleRaw | Stopped | None:
     """Measure one case, as `stages.run` does."""
-    return stages.run(Classification(), case, world, device, report, shutdown)
+    return stages.run(Classification(), case, world, device, report, shutdown, folder)
 
 
 class Classification:

@@ -44,6 +44,7 @@ from hpcai.search.trial_request import TrialRequest
 from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
+from hpcai.training.model_log import ModelLog
 from hpcai.training.stages import Report
 from hpcai.workloads.nas.preparation import Prepared, prepared
 from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch
@@ -88,6 +89,7 @@ class _Search:
         world: World,
     ) -> None:
         self.case, self.active, self.device, self.folder = case, active, device, folder
+        self.log = ModelLog(case, active, device, str(folder.parent))
         self.seed, self.group, copy = case.seed, active.group, active.copy
         self.report, self.shutdown = report, shutdown
         self.phases = clock.Phases(device)
@@ -129,12 +131,16 @@ class _Search:
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
         shutdown.barrier(self.group.active)
+        self.log.mark()
         with self.energy.region(shutdown):
             begin = common_start(self.group.active)
             with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
                 runner = self._runner(thread, images, lambda: clock.now() - begin)
+                self.log.mark()
                 runner.run(shutdown, self.report)
+                self.log.mark()
                 self._wait_for_all(shutdown)
+        self.log.write_trials(self.dataset)
         return runner
 
     def _images(self) -> torch.Tensor:
@@ -155,7 +161,7 @@ class _Search:
             builder,
             thread,
             self.leader,
-            partial(trial_training, case, group, self.device, self.dataset),
+            self.log.noting(partial(trial_training, case, group, self.device, self.dataset)),
             self.folder,
             now,
             self.memory,

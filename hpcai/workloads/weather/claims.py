@@ -6,7 +6,7 @@ from math import isclose
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
-from hpcai.claims.energy_claims import ENERGY
+from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
@@ -177,6 +177,7 @@ CLAIMS: Claims = (
         *LOADING,
         *ROW_TELEMETRY,
         *ENERGY,
+        *THROUGHPUT,
     ),
 )
 STOPPED_CLAIMS: Claims = (

@@ -45,7 +45,7 @@ def run(
     case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str
 ) -> WeatherRaw | Stopped | None:
     """Measure one case, as `stages.run` does; the ensemble's detections are written into the folder, on rank 0."""
-    return stages.run(Detection(Path(folder), case.index), case, world, device, report, shutdown)
+    return stages.run(Detection(Path(folder), case.index), case, world, device, report, shutdown, folder)
 
 
 class Detection:
