@@ -36,6 +36,7 @@ def reframe(folder: Path, **variables: str) -> tuple[int, str]:
     environment = {**inherited, "HPCAI_PYTHON": sys.executable, "TMPDIR": str(folder), **variables}
     program = shutil.which("reframe", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     options = ["-C", CHECK / "settings.py", "-c", CHECK / "hpcai_checks.py", "-r", "--prefix", folder, "--nocolor"]
+    options += ["--exec-policy", "serial", "--report-file", folder / "report.json"]
     command = [str(program), *map(str, options)]
     done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=400)
     return done.returncode, done.stdout
