@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from alterations import Where, holder, leaves, put, verified
 from jsonschema import Draft202012Validator
+from sample_records import UNKNOWN
 from small_run import Run, bench, rebuilt
 
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
@@ -167,7 +168,7 @@ def test_a_long_series_with_merged_neighbours_is_sound() -> None:
 
     series, result = Series(), copy.deepcopy(sampled().result)
     for second in range(1, 2000):
-        series.add(second, ((second % 7) / 7, 1000 + second, None, None))
+        series.add(second, ((second % 7) / 7, 1000 + second, *UNKNOWN))
     seen = result["tests"][0]["telemetry"]
     rows = json.loads(json.dumps(series.rows()))
     seen |= {"samples": series.count, "interval": series.interval, "series": rows}

@@ -14,6 +14,8 @@ from hpcai.record.plain import Json, digest
 from hpcai.record.result import SCHEMA
 from hpcai.workloads import registry
 
+# Bytes per second, the last quantities of a sample
+TRAFFIC = ("received_between", "sent_between", "sent_within", "received_nvlink", "sent_nvlink")
 # Fields that results of a schema lack, by their names.
 LACKING: Mapping[str, frozenset[str]] = {
     "hpcai-result/3": frozenset(
@@ -25,6 +27,7 @@ LACKING: Mapping[str, frozenset[str]] = {
             *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
             *("loaded_per_second", "loaded_bytes_per_second"),
             *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
+            *(*TRAFFIC, "over_nodes", "further"),
         }
     )
 }
@@ -98,11 +101,12 @@ def _adapted(entry: Json) -> Json:
 def _sampled(found: Json | None) -> Json | None:
     """Telemetry without the energy of the GPUs over the whole test; with it if its numbers contradict each other.
 
-    The loader refuses it then.
+    The loader refuses it then. Its samples are as long as today's, without bytes per second.
     """
     if found is None or not _has_sound_energy(found):
         return found
-    return {name: value for name, value in found.items() if name not in GPU_ENERGY}
+    series = [[*sample, *[None] * len(TRAFFIC)] for sample in found["series"]]
+    return {name: value for name, value in found.items() if name not in GPU_ENERGY} | {"series": series}
 
 
 def _has_sound_energy(found: Json) -> bool:
