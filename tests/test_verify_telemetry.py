@@ -79,6 +79,18 @@ def test_every_workload_is_sampled() -> None:
 
 
 @pytest.mark.slow
+def test_a_real_training_moves_at_least_the_computed_bytes_within_the_node() -> None:
+    """By gloo on two ranks; headers, barriers and other processes come on top."""
+    test = sampled().result["tests"][0]
+    seen, sent = test["telemetry"], test["raw"]["sent"]
+    moved = seen["average"]["sent_within"] * seen["series"][-1][0]
+    computed = sum(sent["bytes"].values()) * test["raw"]["work"]["steps"] * test["q"]
+    assert moved >= computed > 0
+    assert f"loopback {moved / 1e9:.6f};" in sampled().job.stdout
+    assert f"; computed for gradients, sent {computed / 1e9:.6f}\n" in sampled().job.stdout
+
+
+@pytest.mark.slow
 def test_the_report_has_the_telemetry_of_both() -> None:
     result, printed = sampled().result, sampled().job.stdout
     lines = [line for line in printed.splitlines() if line.startswith("Telemetry: ")]

@@ -93,7 +93,6 @@ TELEMETRY = (
     Claim("telemetry: maxima, of the series", _maxima, changed("telemetry.maximum.memory_bytes", 1.0)),
 )
 ROW_TELEMETRY = (
-    *OF_NODES,
     *TELEMETRY,
     Claim("telemetry: the series spans what is timed", _spans, changed("seconds", 1e9)),
 )
