@@ -47,8 +47,8 @@ def test_stored_report_is_readable() -> None:
 
 
 MACHINE = re.compile(
-    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Energy  |Residual: worst| +[0-9]+ "
-    r"| +(mean power,|Valid FLOPS per watt|energy (of|per))).*\n",
+    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Traffic |Energy  |Residual: worst| +[0-9]+ "
+    r"| +(mean power,|Valid FLOPS per watt|energy (of|per)|(received|sent) (between|within))).*\n",
     re.MULTILINE,
 )
 # The place of the largest rounding error depends on the processor.
