@@ -27,7 +27,7 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
     results = [(path, _verified(path)) for path in paths]
     tests = tests_of(results, figure)
-    return tests, [table for _, result in results for table in _tables(result)]
+    return tests, [table for _, result in results for table in tables_of(result)]
 
 
 def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:
@@ -41,7 +41,7 @@ def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row
     return found
 
 
-def _tables(result: Result) -> Iterator[KernelTable]:
+def tables_of(result: Result) -> Iterator[KernelTable]:
     """The tables of products that PASSED."""
     for table in result.tables:
         rows = tuple(row for row in result.kernels if row.test == table.index)
