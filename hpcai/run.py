@@ -62,7 +62,7 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     for case in cases:
         begun = not shutdown.agreed(world.comm)
         usage.begin()
-        with monitor.watching(), explained_shortage(case):
+        with monitor.watching(case), explained_shortage(case):
             measured = _measure(case, world, device, recorder, shutdown) if begun else None
         used, seen = usage.measured(case), monitor.measured()
         if shutdown.agreed(world.comm) and _unfinished(world, measured):

@@ -11,6 +11,7 @@ from hpcai.record.loading import entry_of
 from hpcai.record.machine import Memory
 from hpcai.record.record import Record, fields
 from hpcai.record.result import RunCeilings
+from hpcai.report.telemetry import TRAFFIC
 from hpcai.workloads.registry import workload
 
 Json = dict[str, Any]
@@ -47,7 +48,9 @@ def machine_named(test: Json) -> Json:
     used, average = test["memory"], (test["telemetry"] or {}).get("average", {})
     values = dict(labelled(Memory(**{**used, "data": None})))
     names = {"processors": "processors", "GPUs": "gpus"}
-    return values | {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
+    values |= {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
+    rates = {words: average.get(name) for name, words in TRAFFIC.items()}
+    return values | {words: None if rate is None else rate / 1e9 for words, rate in rates.items()}
 
 
 def training_named(test: Json) -> Json:

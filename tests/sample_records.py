@@ -4,6 +4,7 @@ from typing import Any, TypeVar
 
 from msgspec import convert, json
 
+from hpcai.machine.node_sensors import NAMES
 from hpcai.record.machine import Environment, Memory, Quantities, Telemetry
 from hpcai.record.record import Record
 from hpcai.results.alterations import Alteration, changed, together
@@ -25,13 +26,14 @@ ON_GPU = Memory(
     whole_run=False,
     accelerated=True,
 )
+UNKNOWN = (None,) * (len(NAMES) - 2)
 TELEMETRY = Telemetry(  # of one node without GPUs, in two samples
     nodes=1,
     samples=2,
     interval=0.5,
     average=Quantities(processors=0.75, memory_bytes=1.5e9, gpus=None, gpu_memory_bytes=None),
     maximum=Quantities(processors=1.0, memory_bytes=2e9, gpus=None, gpu_memory_bytes=None),
-    series=((0.5, 0.5, 1e9, None, None), (1.0, 1.0, 2e9, None, None)),
+    series=((0.5, 0.5, 1e9, *UNKNOWN), (1.0, 1.0, 2e9, *UNKNOWN)),
 )
 
 

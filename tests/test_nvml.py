@@ -35,6 +35,15 @@ int nvmlDeviceGetTotalEnergyConsumption(void *handle, unsigned long long *found)
     *found = 1000000 + (taken[number] += 2500);
     return 0;
 }
+typedef struct { unsigned field, scope; long long time, latency; int type, answer; unsigned long long value; } field;
+int nvmlDeviceGetFieldValues(void *handle, int count, field *found) {
+    int number = *(int *)handle;
+    for (int i = 0; i < count; i++) {
+        found[i].answer = number == 2 ? 3 : 0;
+        found[i].value = found[i].scope != 0xffffffff ? 1 : found[i].field == 139 ? 10 + number : 1ULL << 40;
+    }
+    return found[0].field == 139 && found[1].field == 138 ? 0 : 2;
+}
 int nvmlSystemGetDriverVersion(char *told, unsigned length) { strncpy(told, "580.65.06", length); return LENT; }
 int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
     found->total = 1ULL << 40;
@@ -73,6 +82,25 @@ def test_energy_since_the_beginning_needs_values_of_all(
     for _ in range(2):
         begun, now = gpus.joules(), gpus.joules()
         assert (None if begun is None or now is None else now - begun) == joules
+
+
+@pytest.mark.parametrize(
+    ("identities", "received"),
+    [(["GPU-first", "GPU-second"], [10240, 11264]), (["GPU-second", "MIG-part"], None), ([], None)],
+)
+def test_bytes_of_nvlink_are_those_of_all_links_of_each_gpu(
+    identities: list[str], received: list[int] | None, tmp_path: Path
+) -> None:
+    found = Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0)).nvlink_bytes()
+    if received is None:
+        assert found is None
+    else:
+        assert found and [[*each.values()] for each in found] == [received, [2**50] * len(received)]
+
+
+def test_a_driver_that_has_no_fields_has_no_nvlink(tmp_path: Path) -> None:
+    source = SOURCE.replace("nvmlDeviceGetFieldValues", "nvmlDeviceGetOther")
+    assert Gpus(["GPU-first"], library(source, tmp_path, INIT=0, LENT=0)).nvlink_bytes() is None
 
 
 def test_energy_of_a_restarted_driver_is_unknown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

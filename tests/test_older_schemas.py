@@ -16,8 +16,8 @@ from hpcai.record.older import BY_RULES, JUDGED, LACKING, READ, upgraded
 from hpcai.record.plain import digest
 from hpcai.verification import verify
 
-OLDER = sorted((GOLDEN / "schema3").glob("*.json"))
-EACH = pytest.mark.parametrize("path", OLDER, ids=lambda path: path.stem)
+OLDER = sorted(GOLDEN.glob("schema*/*.json"))
+EACH = pytest.mark.parametrize("path", OLDER, ids=lambda path: f"{path.parent.name}-{path.stem}")
 
 
 def stored(path: Path) -> Any:

@@ -77,7 +77,7 @@ def test_a_large_file_beside_a_result_is_refused(tmp_path: Path, capsys: Out) ->
     assert "result.csv has 1073741824 bytes" in apart(capsys)[0]
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b'{"schema": "hpcai-result/4"}', b"NaN"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b'{"schema": "hpcai-result/5"}', b"NaN"])
 def test_what_is_no_result_is_told_in_one_line(content: bytes, tmp_path: Path, capsys: Out) -> None:
     (tmp_path / "result.json").write_bytes(content)
     assert listed(tmp_path) == 0

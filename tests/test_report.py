@@ -47,8 +47,8 @@ def test_stored_report_is_readable() -> None:
 
 
 MACHINE = re.compile(
-    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Energy  |Residual: worst| +[0-9]+ "
-    r"| +(mean power,|Valid FLOPS per watt|energy (of|per))).*\n",
+    r"^(Machine |Software|MPI  |Layer [3-7]|WARNING|Slowest|Telemetry|Traffic |Energy  |Residual: worst| +[0-9]+ "
+    r"| +(mean power,|Valid FLOPS per watt|energy (of|per)|(received|sent) (between|within))).*\n",
     re.MULTILINE,
 )
 # The place of the largest rounding error depends on the processor.
@@ -117,7 +117,7 @@ def test_the_banner_names_the_program_and_its_version() -> None:
     given = golden()["input"]
     assert lines[0] == lines[5] == "=" * 80
     assert lines[1].startswith("HPCAI bench 0.1.0: ") and lines[1].endswith(golden()["date"])
-    assert lines[2] == f"Input  : input.dat, schema hpcai-result/4, sha256 {given['digest']}"
+    assert lines[2] == f"Input  : input.dat, schema hpcai-result/5, sha256 {given['digest']}"
     assert lines[3:5] == [f"Header : {header}" for header in given["headers"]]
     assert "An explanation of the input/output parameters follows:" in lines
     assert "The following parameter values will be used:" in lines

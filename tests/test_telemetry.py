@@ -27,6 +27,11 @@ def of_one(value: float | None) -> Values:
     return (value,) * len(NAMES)
 
 
+def with_unknown(*values: float | None) -> list[float | None]:
+    """Seconds and these quantities, the last of them for all others."""
+    return [*values, *(values[-1] for _ in NAMES[len(values) - 1 :])]
+
+
 def read(folder: Path, before: tuple[str, str], after: tuple[str, str], cpus: list[int]) -> float | None:
     """The processors' share of the time between two states of the kernel's counters."""
     stat = folder / "stat"
@@ -110,7 +115,7 @@ def test_unknown_values_are_none_and_not_zero(tmp_path: Path, monkeypatch: pytes
         raise FileNotFoundError
 
     monkeypatch.setattr(memory, "Use", nothing)
-    assert NodeSensors(own_cpus(), [], tmp_path / "stat").read() == of_one(None)
+    assert NodeSensors(own_cpus(), [], tmp_path / "stat", tmp_path).read() == of_one(None)
 
 
 def test_the_interval_is_a_hundredth_of_the_time_within_bounds() -> None:
@@ -121,20 +126,20 @@ def test_the_interval_is_a_hundredth_of_the_time_within_bounds() -> None:
 def test_a_long_series_stays_small_evenly_spaced_and_right() -> None:
     series, values = Series(), [(number * 7919 % 1000) / 1000 for number in range(10_007)]
     for second, value in enumerate(values, 1):
-        series.add(second, (value, 1000 * value, value, None))
+        series.add(second, tuple(with_unknown(0, value, 1000 * value, value, None)[1:]))
     rows = series.rows()
     spans = [row[0] - other[0] for other, row in zip([[0], *rows], rows, strict=False)]
     assert len(rows) == KEPT and rows[-1][0] == series.seconds == series.count == len(values)
     assert max(spans) <= 4 * min(spans)
     expected = sum(values) / len(values)
     assert means(rows) == (pytest.approx(expected, abs=1e-4), pytest.approx(1000 * expected, abs=1), *means(rows)[2:])
-    assert means(rows)[3] is None and series.maximum == (0.999, 999, 0.999, None)
+    assert means(rows)[3] is None and series.maximum[:4] == (0.999, 999, 0.999, None)
     assert series.interval == 1
 
 
 def test_means_are_weighted_by_time() -> None:
-    rows = [[1.0, 1.0, 10, None, None], [4.0, 0.0, 50, 0.5, None]]
-    assert means(rows) == (0.25, 40.0, None, None)
+    rows = [with_unknown(1.0, 1.0, 10, None, None), with_unknown(4.0, 0.0, 50, 0.5, None)]
+    assert means(rows) == (0.25, 40.0, *[None] * (len(NAMES) - 2))
     assert means([]) == of_one(None)
 
 
@@ -142,8 +147,8 @@ def test_a_short_series_keeps_every_sample() -> None:
     series = Series()
     for seconds, value in ((0.2503, 0.123456), (0.2504, 1.0), (1.0, 0.5)):  # the second adds no millisecond
         series.add(seconds, of_one(value))
-    assert series.rows() == [[0.25, 0.1235, 0, 0.1235, 0], [1.0, 0.5, 0, 0.5, 0]]
-    assert (series.count, series.interval, series.maximum) == (2, 0.75, (0.5, 0, 0.5, 0))
+    assert series.rows() == [with_unknown(0.25, 0.1235, 0, 0.1235, 0), with_unknown(1.0, 0.5, 0, 0.5, 0)]
+    assert (series.count, series.interval, series.maximum) == (2, 0.75, tuple(with_unknown(9, 0.5, 0, 0.5, 0)[1:]))
 
 
 def test_a_sampler_samples_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -159,7 +164,7 @@ def test_a_sampler_samples_and_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     assert wait_until(lambda: len(calls) > 4, 20)
     series = sampler.end()
     assert not threads() and set(calls[:4]) == {"telemetry"}
-    assert len(calls) - 1 <= series.count <= len(calls) and series.rows()[-1][1:] == [0.5, 0, 0.5, 0]
+    assert len(calls) - 1 <= series.count <= len(calls) and series.rows()[-1][1:] == with_unknown(9, 0.5, 0, 0.5, 0)[1:]
     seen = len(calls)
     threading.Event().wait(0.1)
     assert len(calls) == seen

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from alterations import Where, holder, leaves, put, verified
 from jsonschema import Draft202012Validator
+from sample_records import UNKNOWN
 from small_run import Run, bench, rebuilt
 
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
@@ -75,6 +76,18 @@ def test_every_workload_is_sampled() -> None:
         assert 0 < seen["average"]["memory_bytes"] <= result["environment"]["memory_bytes"]
     training = holder(result, (*TEST, "raw", "phases", "training"))["training"]
     assert holder(result, (*TEST, "telemetry"))["telemetry"]["series"][-1][0] + 0.25 >= training
+
+
+@pytest.mark.slow
+def test_a_real_training_moves_at_least_the_computed_bytes_within_the_node() -> None:
+    """By gloo on two ranks; headers, barriers and other processes come on top."""
+    test = sampled().result["tests"][0]
+    seen, sent = test["telemetry"], test["raw"]["sent"]
+    moved = seen["average"]["sent_within"] * seen["series"][-1][0]
+    computed = sum(sent["bytes"].values()) * test["raw"]["work"]["steps"] * test["q"]
+    assert moved >= computed > 0
+    assert f"loopback {moved / 1e9:.6f};" in sampled().job.stdout
+    assert f"; computed for gradients, sent {computed / 1e9:.6f}\n" in sampled().job.stdout
 
 
 @pytest.mark.slow
@@ -167,7 +180,7 @@ def test_a_long_series_with_merged_neighbours_is_sound() -> None:
 
     series, result = Series(), copy.deepcopy(sampled().result)
     for second in range(1, 2000):
-        series.add(second, ((second % 7) / 7, 1000 + second, None, None))
+        series.add(second, ((second % 7) / 7, 1000 + second, *UNKNOWN))
     seen = result["tests"][0]["telemetry"]
     rows = json.loads(json.dumps(series.rows()))
     seen |= {"samples": series.count, "interval": series.interval, "series": rows}

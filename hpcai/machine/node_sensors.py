@@ -1,4 +1,4 @@
-"""Sensors of a node: use of its processors, memory and GPUs. A quantity that is not available is None, never 0."""
+"""Sensors of a node: its processors, memory, GPUs and links. A quantity that is not available is None, never 0."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -6,9 +6,12 @@ from pathlib import Path
 
 from hpcai.machine import memory
 from hpcai.machine.nvml import Gpus
+from hpcai.machine.traffic_counters import SYSTEM, TrafficCounters
 
+# Bytes per second: received and sent between nodes, sent within the node, received and sent by NVLink.
+TRAFFIC = ("received_between", "sent_between", "sent_within", "received_nvlink", "sent_nvlink")
 # Share of the processors' time, bytes, share of the GPUs' time, bytes of a GPU.
-NAMES = ("processors", "memory_bytes", "gpus", "gpu_memory_bytes")
+NAMES = ("processors", "memory_bytes", "gpus", "gpu_memory_bytes", *TRAFFIC)
 SHARES = ("processors", "gpus")
 Values = tuple[float | None, ...]
 
@@ -20,9 +23,10 @@ IDLE, WAITING, STOLEN = 3, 4, 7  # idle, iowait, steal
 class NodeSensors:
     """Sensors of one node; `cpus` and `gpus` (identities) are those that its ranks use."""
 
-    def __init__(self, cpus: Sequence[int], gpus: Sequence[str], stat: Path = STAT) -> None:
+    def __init__(self, cpus: Sequence[int], gpus: Sequence[str], stat: Path = STAT, system: Path = SYSTEM) -> None:
         self._stat, self._names = stat, {f"cpu{cpu}".encode() for cpu in cpus}
         self._gpus = Gpus(gpus)
+        self._traffic = TrafficCounters(self._gpus, system)
         self._memory: memory.Use | None = None
         with suppress(OSError, KeyError, ValueError):
             self._memory = memory.Use()
@@ -31,10 +35,12 @@ class NodeSensors:
     def begin(self) -> None:
         """Start the interval of the next reading now."""
         self._ticks = self._counted()
+        self._traffic.begin()
 
     def read(self) -> Values:
-        """The quantities of NAMES: processors since the last reading, the others at this time."""
-        return self._processors(), self._used(), self._gpus.utilisation(), self._gpus.used_bytes()
+        """The quantities of NAMES: processors and bytes per second since the last reading, the others at this time."""
+        now = (self._processors(), self._used(), self._gpus.utilisation(), self._gpus.used_bytes())
+        return *now, *self._traffic.rates()
 
     def _processors(self) -> float | None:
         before, self._ticks = self._ticks, self._counted()

@@ -1,21 +1,25 @@
-"""GPU utilisation, memory and energy by NVML, the library of the driver, called by ctypes.
+"""GPU utilisation, memory, energy and NVLink by NVML, the library of the driver, called by ctypes.
 
 No context is created. GPUs are looked up by UUID (hpcai.machine.cuda_driver), because CUDA_VISIBLE_DEVICES and
 CUDA_DEVICE_ORDER change the numbers of CUDA but not those of NVML.
 
 Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`,
-`nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer).
+`nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer), `nvmlDeviceGetFieldValues`.
 """
 
 import ctypes
 from collections.abc import Sequence
 from contextlib import suppress
-from ctypes import byref, c_uint, c_ulonglong, c_void_p, create_string_buffer
+from ctypes import byref, c_int, c_longlong, c_uint, c_ulonglong, c_void_p, create_string_buffer
 from typing import Any
 
 LIBRARY = "libnvidia-ml.so.1"
 SUCCESS = 0
 VERSION_BYTES = 80
+# NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX and _TX: data without overhead of the protocol, in KiB
+RECEIVED, SENT = 139, 138
+ALL_LINKS = 2**32 - 1  # as the scope of a field: the sum over the links of a GPU
+KIB = 1024
 
 
 class _Utilisation(ctypes.Structure):
@@ -24,6 +28,13 @@ class _Utilisation(ctypes.Structure):
 
 class _Memory(ctypes.Structure):
     _fields_ = (("total", c_ulonglong), ("free", c_ulonglong), ("used", c_ulonglong))  # bytes
+
+
+class _FieldValue(ctypes.Structure):
+    _fields_ = (
+        *(("field", c_uint), ("scope", c_uint), ("timestamp", c_longlong), ("latency", c_longlong)),
+        *(("type", c_int), ("answer", c_int), ("value", c_ulonglong)),
+    )
 
 
 def driver_version(library: str = LIBRARY) -> str:
@@ -72,6 +83,24 @@ class Gpus:
         """Total energy of the GPUs in joules since the driver was loaded; None for a MIG instance."""
         found = self._asked("nvmlDeviceGetTotalEnergyConsumption", c_ulonglong)  # millijoules
         return sum(one.value for one in found) / 1000 if found else None
+
+    def nvlink_bytes(self) -> tuple[dict[str, int], dict[str, int]] | None:
+        """Bytes received and sent by NVLink since the driver was loaded, by GPU; None without NVLink."""
+        if not self._all or not hasattr(self._nvml, "nvmlDeviceGetFieldValues"):
+            return None
+        found = [self._nvlink(handle) for handle in self._handles]
+        known = {str(number): pair for number, pair in enumerate(found) if pair is not None}
+        if len(known) < len(found):
+            return None
+        return {gpu: pair[0] for gpu, pair in known.items()}, {gpu: pair[1] for gpu, pair in known.items()}
+
+    def _nvlink(self, handle: c_void_p) -> tuple[int, int] | None:
+        assert self._nvml
+        asked = (_FieldValue * 2)(*(_FieldValue(field=field, scope=ALL_LINKS) for field in (RECEIVED, SENT)))
+        if self._nvml.nvmlDeviceGetFieldValues(handle, 2, asked) != SUCCESS:
+            return None
+        received, sent = asked
+        return None if received.answer or sent.answer else (received.value * KIB, sent.value * KIB)
 
     def _asked(self, function: str, kind: type[Any]) -> list[Any]:
         """Results of a function of NVML for each GPU; empty unless it succeeds for all."""

@@ -37,7 +37,7 @@ class Series:
         seconds = round(seconds, MILLISECONDS)
         if seconds <= self.seconds:
             return
-        values = _rounded(values)
+        values = rounded(values)
         self.maximum = tuple(map(_larger, self.maximum, values)) if self.count else values
         self.interval = max(self.interval, round(seconds - self.seconds, MILLISECONDS))
         self.count += 1
@@ -52,22 +52,23 @@ class Series:
         index = min(range(len(values) - 1), key=lambda i: times[i + 2] - times[i])
         spans = [times[index + 1] - times[index], times[index + 2] - times[index + 1]]
         pairs = zip(values[index], values.pop(index + 1), strict=True)
-        values[index] = tuple(_mean(pair, spans) for pair in pairs)
+        values[index] = tuple(mean(pair, spans) for pair in pairs)
         del times[index + 1]
 
     def rows(self) -> list[list[float | None]]:
         """One list a sample: seconds, then the quantities of NAMES."""
-        return [[time, *_rounded(values)] for time, values in zip(self._times[1:], self._values, strict=True)]
+        return [[time, *rounded(values)] for time, values in zip(self._times[1:], self._values, strict=True)]
 
 
 def means(rows: Sequence[Sequence[float | None]]) -> Values:
     """Means of such rows weighted by time; None for a quantity that a row lacks, or without rows."""
     ends = [0.0, *(row[0] or 0.0 for row in rows)]
     spans = [end - begin for begin, end in pairwise(ends)]
-    return tuple(_mean([row[column] for row in rows], spans) for column in range(1, len(NAMES) + 1))
+    return tuple(mean([row[column] for row in rows], spans) for column in range(1, len(NAMES) + 1))
 
 
-def _mean(values: Sequence[float | None], spans: Sequence[float]) -> float | None:
+def mean(values: Sequence[float | None], spans: Sequence[float]) -> float | None:
+    """Mean weighted by time; None if a value is missing, or without values."""
     known = [value for value in values if value is not None]
     if len(known) < len(values) or not known:
         return None
@@ -78,8 +79,8 @@ def _larger(one: float | None, other: float | None) -> float | None:
     return None if one is None or other is None else max(one, other)
 
 
-def _rounded(values: Values) -> Values:
-    """Shares rounded to DIGITS decimal places, bytes to integers."""
+def rounded(values: Values) -> Values:
+    """Shares rounded to DIGITS decimal places, bytes and bytes per second to integers."""
     digits = (DIGITS if name in SHARES else None for name in NAMES)
     return tuple(value if value is None else round(value, each) for value, each in zip(values, digits, strict=True))
 

@@ -8,6 +8,7 @@ from hpcai.record.library_variables import MOST, VariableName, VariableValue
 from hpcai.record.record import END, Count, Name, NonNegative, Positive, Record, Seconds, about
 
 KEPT_SAMPLES = 200
+MOST_NODES = 64  # whose own samples are kept
 MIB = 2**20
 
 
@@ -52,24 +53,61 @@ class Quantities(Record, kw_only=True):
     memory_bytes: Annotated[NonNegative | None, about("memory in use on the node", unit="B")]
     gpus: Annotated[Share | None, about("share of time in which a GPU ran a kernel (NVML), mean of the GPUs")]
     gpu_memory_bytes: Annotated[NonNegative | None, about("memory in use on a GPU (NVML), mean of the GPUs", unit="B")]
+    received_between: Annotated[
+        NonNegative | None, about("received by the network interfaces and InfiniBand ports of a node", unit="B/s")
+    ] = None
+    sent_between: Annotated[NonNegative | None, about("sent by the same", unit="B/s")] = None
+    sent_within: Annotated[
+        NonNegative | None, about("sent, and so received, by the loopback interface of a node", unit="B/s")
+    ] = None
+    received_nvlink: Annotated[NonNegative | None, about("received by NVLink (NVML), sum of the GPUs", unit="B/s")] = (
+        None
+    )
+    sent_nvlink: Annotated[NonNegative | None, about("sent by NVLink (NVML), sum of the GPUs", unit="B/s")] = None
 
 
-Sample = Annotated[tuple[float | None, ...], Meta(min_length=5, max_length=5)]
+OF_NODE = "seconds, then the quantities in the order of `average`"
+Values = Annotated[tuple[float | None, ...], Meta(min_length=9, max_length=9)]
+Sample = Annotated[tuple[float | None, ...], Meta(min_length=10, max_length=10)]
+Series = Annotated[tuple[Sample, ...], Meta(max_length=KEPT_SAMPLES)]
+AtTimes = Annotated[tuple[Values, ...], Meta(max_length=KEPT_SAMPLES)]
+
+
+class OverNodes(Record, kw_only=True):
+    """All nodes of the grid at common times: their samples, averaged over equal intervals."""
+
+    seconds: Annotated[
+        tuple[Seconds, ...], Meta(max_length=KEPT_SAMPLES), about("ends of the intervals since the start", unit="s")
+    ]
+    mean: Annotated[AtTimes, about("mean over the nodes of each quantity, in the order of `average`")]
+    least: Annotated[AtTimes, about("the same of the node with the least")]
+    most: Annotated[AtTimes, about("the same of the node with the most")]
+
+
+class NodeSeries(Record, kw_only=True):
+    """Samples of one node."""
+
+    host: Annotated[Name, about("host name")]
+    series: Annotated[Series, about(f"its samples: {OF_NODE}")]
 
 
 class Telemetry(Record, kw_only=True):
-    """What the nodes did during a test."""
+    """What the nodes of a test's grid did during the test; of a table all nodes of the job."""
 
     nodes: Annotated[Positive, about("nodes that were sampled")]
-    samples: Annotated[Count, about("samples taken on each node")]
-    interval: Annotated[Seconds, about("longest time between two samples", unit="s")]
+    samples: Annotated[Count, about("samples taken on the first node")]
+    interval: Annotated[Seconds, about("longest time between two samples of the first node", unit="s")]
     average: Annotated[Quantities, about("means over time and nodes")]
     maximum: Annotated[Quantities, about("maxima over time and nodes")]
-    series: Annotated[
-        tuple[Sample, ...],
-        Meta(max_length=KEPT_SAMPLES),
-        about("samples of the first node: seconds, processors, memory, GPUs, memory of a GPU"),
-    ]
+    series: Annotated[Series, about(f"samples of the first node, that of rank 0: {OF_NODE}")]
+    over_nodes: Annotated[
+        OverNodes | None, about("all nodes over time; null of one node, whose samples are `series`")
+    ] = None
+    further: Annotated[
+        tuple[NodeSeries, ...],
+        Meta(max_length=MOST_NODES - 1),
+        about(f"samples of the other nodes, of {MOST_NODES} nodes at most; else empty"),
+    ] = ()
 
 
 class Rank(Record, kw_only=True):

@@ -14,20 +14,29 @@ from hpcai.record.plain import Json, digest
 from hpcai.record.result import SCHEMA
 from hpcai.workloads import registry
 
-# Fields that results of a schema lack, by their names.
+# Bytes per second, the last quantities of a sample
+TRAFFIC = ("received_between", "sent_between", "sent_within", "received_nvlink", "sent_nvlink")
+# Fields that a schema added, by their names.
+ADDED_BY_4 = frozenset(
+    {
+        *("apc", "apc_gflop", "apc_hpcai500", "published"),
+        *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
+        *("all_reduce", "sent", "gradient_cost"),
+        *("variables", "source_sha256", "level"),
+        *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
+        *("loaded_per_second", "loaded_bytes_per_second"),
+    }
+)
+ADDED_BY_5 = frozenset(
+    {
+        *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
+        *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
+    }
+)
+# Fields that results of a schema lack.
 LACKING: Mapping[str, frozenset[str]] = {
-    "hpcai-result/3": frozenset(
-        {
-            *("apc", "apc_gflop", "apc_hpcai500", "published"),
-            *("highest_ops", "highest_ops_seconds", "ops_efficiency"),
-            *("all_reduce", "sent", "gradient_cost"),
-            *("variables", "source_sha256", "level"),
-            *("loading", "loaded_samples", "loaded_bytes", "wait_seconds"),
-            *("loaded_per_second", "loaded_bytes_per_second"),
-            *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
-            "models_per_minute",
-        }
-    )
+    "hpcai-result/3": ADDED_BY_4 | ADDED_BY_5,
+    "hpcai-result/4": ADDED_BY_5,
 }
 GPU_ENERGY = ("gpu_joules", "gpu_watts")  # fields that telemetry had: all GPUs of the job over the whole test
 READ = (*LACKING, SCHEMA)
@@ -99,11 +108,12 @@ def _adapted(entry: Json) -> Json:
 def _sampled(found: Json | None) -> Json | None:
     """Telemetry without the energy of the GPUs over the whole test; with it if its numbers contradict each other.
 
-    The loader refuses it then.
+    The loader refuses it then. Its samples are as long as today's, without bytes per second.
     """
     if found is None or not _has_sound_energy(found):
         return found
-    return {name: value for name, value in found.items() if name not in GPU_ENERGY}
+    series = [[*sample, *[None] * len(TRAFFIC)] for sample in found["series"]]
+    return {name: value for name, value in found.items() if name not in GPU_ENERGY} | {"series": series}
 
 
 def _has_sound_energy(found: Json) -> bool:

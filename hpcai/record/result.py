@@ -9,7 +9,7 @@ from hpcai.record.record import Count, Level, Name, Positive, Record, Sha256, St
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelCeilings, KernelRow
 
-SCHEMA: Literal["hpcai-result/4"] = "hpcai-result/4"
+SCHEMA: Literal["hpcai-result/5"] = "hpcai-result/5"
 
 
 class BrokenOff(Record, kw_only=True):
@@ -83,7 +83,7 @@ class Summary(Record, kw_only=True):
 class Result(Record, kw_only=True):
     """A run: its input, machine, tests and summary."""
 
-    schema: Annotated[Literal["hpcai-result/4"], about("name of this layout")] = SCHEMA
+    schema: Annotated[Literal["hpcai-result/5"], about("name of this layout")] = SCHEMA
     version: Annotated[Name, about("version of the program")]
     date: Annotated[Utc, about("start of the run, UTC")]
     input: Annotated[Input, about("the input")]

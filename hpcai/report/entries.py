@@ -28,7 +28,9 @@ def block(result: Result, entry: Entry) -> str:
     lines = registry.part(entry.workload, "lines")
     if not isinstance(entry, Table):
         return str(lines.block(entry)) + printed([*_layers(result, entry), ""])
-    notes = [*memory.lines(entry.memory), *memory.notes(entry.memory), telemetry.note(entry.telemetry), ""]
+    seen = entry.telemetry
+    notes = [*memory.lines(entry.memory), *memory.notes(entry.memory), telemetry.note(seen)]
+    notes += [*telemetry.traffic_note(seen), ""]
     return str(lines.block(entry, rows_of(result, entry))) + printed(notes)
 
 

@@ -5,7 +5,10 @@ their unit as an attribute; NaN stands for what was not measured.
 
     curve       each validation: epoch, seconds, loss, quality; of a search that of each trial, with its number
     score       of a search: seconds, ops, error, regulated_score
-    telemetry   seconds, processors, memory_bytes, gpus, gpu_memory_bytes
+    telemetry   of the first node: seconds, processors, memory_bytes, gpus, gpu_memory_bytes; where a node reports them
+                received_between, sent_between, sent_within, received_nvlink, sent_nvlink
+    telemetry/mean, telemetry/least, telemetry/most     the same of all nodes of the grid, where they are several
+    telemetry/node-2, ...   the same of each further node, of a limited number, in the order of the result
 """
 
 import io
@@ -16,7 +19,9 @@ from typing import Any
 import h5py
 import numpy as np
 
+from hpcai.machine.node_sensors import NAMES, TRAFFIC
 from hpcai.record.entry import Row
+from hpcai.record.machine import Telemetry
 from hpcai.record.result import Result
 from hpcai.workloads import registry
 
@@ -29,10 +34,10 @@ UNITS = {
     "regulated_score": "operation/s",
     "memory_bytes": "byte",
     "gpu_memory_bytes": "byte",
+    **dict.fromkeys(TRAFFIC, "byte/s"),
 }
 CURVE = ("epoch", "seconds", "loss", "quality")
 UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # h5py's exceptions for a damaged file
-TELEMETRY = ("seconds", "processors", "memory_bytes", "gpus", "gpu_memory_bytes")
 
 
 def contents(result: Result) -> bytes:
@@ -97,6 +102,25 @@ def _vectors(result: Result) -> Iterator[tuple[str, Any]]:
 
 def _tables(test: Row) -> Iterator[Table]:
     """Telemetry, and the workload's time series."""
-    if test.telemetry:
-        yield "telemetry", TELEMETRY, [*test.telemetry.series]
+    for name, lines in _sampled(test.telemetry) if test.telemetry else ():
+        yield f"telemetry{name}", *_reported(lines)
     yield from registry.part(test.workload, "lines").series(test)
+
+
+def _sampled(telemetry: Telemetry) -> Iterator[tuple[str, list[Line]]]:
+    """Samples of the nodes, by the rest of the table's name."""
+    yield "", [*telemetry.series]
+    if telemetry.over_nodes:
+        for kind in ("mean", "least", "most"):
+            rows = zip(telemetry.over_nodes.seconds, getattr(telemetry.over_nodes, kind), strict=True)
+            yield f"/{kind}", [(seconds, *values) for seconds, values in rows]
+    for number, node in enumerate(telemetry.further, start=2):
+        yield f"/node-{number}", [*node.series]
+
+
+def _reported(lines: list[Line]) -> tuple[list[str], list[Line]]:
+    """Columns and lines without the bytes per second that the node does not report at any time."""
+    columns = ["seconds", *NAMES]
+    known = {place for line in lines for place, value in enumerate(line) if value is not None}
+    kept = [place for place, name in enumerate(columns) if name not in TRAFFIC or place in known]
+    return [columns[place] for place in kept], [[line[place] for place in kept] for line in lines]

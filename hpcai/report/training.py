@@ -20,6 +20,7 @@ from hpcai.report.rows import (
 )
 from hpcai.report.series import CURVE, Table
 from hpcai.report.text import free, printed, with_reasons
+from hpcai.results.gradient_cost import sent_by_all
 
 
 def training_block(test: TrainingRow, covered: str, further: Iterator[str] | None = None) -> str:
@@ -50,6 +51,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield _steps(raw, before)
     yield from all_reduce_note(raw.all_reduce)
     yield from sent_note(raw.sent)
+    yield from telemetry.traffic_note(test.telemetry, sent_by_all(raw.sent, raw.work.steps, test.q))
     yield from residual_notes(before.residuals)
     yield from kernels_notes(raw.site_kernels, before.vendor_comparison)
     yield from replay_notes(raw.replay)

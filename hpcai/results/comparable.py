@@ -4,7 +4,8 @@ from collections.abc import Collection, Iterator
 
 from hpcai.record.entry import Row
 
-UNMEASURED = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT", "ENERGY")  # KEYs that change nothing that is compared
+# KEYs that change nothing that is compared
+UNMEASURED = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT", "ENERGY", "MLLOG")
 
 
 def facts_of(test: Row, free: Collection[str] = ()) -> Iterator[tuple[str, object]]:

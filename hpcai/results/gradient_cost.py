@@ -4,7 +4,7 @@ from hpcai.formulas.roofline import moved_in_all_reduce
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
-from hpcai.record.all_reduce import AllReduce, GradientCost
+from hpcai.record.all_reduce import AllReduce, GradientCost, SentGradients
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
 
@@ -16,6 +16,14 @@ def sent_in_a_step(case: Case, raw: TrainingRaw) -> float:
     if raw.sent is not None:
         return sum(raw.sent.bytes.values())
     return moved_in_all_reduce(WIRES[case.wire].nbytes * gradients(case, raw), case.degree)
+
+
+def sent_by_all(sent: SentGradients | None, steps: int, degree: int) -> float | None:
+    """Bytes that all ranks sent for gradients; None where none had to.
+
+    steps: of all models. degree: ranks of a model.
+    """
+    return None if sent is None else sum(sent.bytes.values()) * steps * degree
 
 
 def gradients(case: Case, raw: TrainingRaw) -> int:

@@ -1,4 +1,4 @@
-"""Command line: `python -m hpcai.study NAME RESULT... [--out FOLDER]`.
+"""Command line: `python -m hpcai.study NAME [RESULT...] [--out FOLDER]`.
 
 A table on stdout, and the files NAME.csv, NAME.png and NAME.svg.
 """
@@ -13,14 +13,15 @@ from hpcai.errors import HpcaiError, InputError
 from hpcai.study import drawing
 from hpcai.study.figure import Cell, Drawing
 from hpcai.study.figures import figure, names
-from hpcai.study.reading import tests_of
+from hpcai.study.reading import read
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 if a result cannot be used."""
     parser = argparse.ArgumentParser(prog="python -m hpcai.study", description="Figures of the papers from results.")
     parser.add_argument("name", choices=names(), metavar="NAME", help=f"one of {', '.join(names())}")
-    parser.add_argument("result", nargs="+", type=Path, help="result.json, or the folder it is in")
+    explained = "result.json, or the folder it is in; none for tables of operation counts"
+    parser.add_argument("result", nargs="*", type=Path, help=explained)
     parser.add_argument("--out", type=Path, default=Path(), help="folder of the files; default: the current one")
     options = parser.parse_args(arguments)
     try:
@@ -33,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _make(name: str, paths: Sequence[Path], out: Path) -> None:
     chosen = figure(name)
-    made = chosen.draw(tests_of(paths, chosen))
+    made = chosen.drawn(*read(paths, chosen))
     print(f"{chosen.title} ({chosen.paper})\n")
     print("\n".join(lines(made)))
     try:

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MARKERS = "os^Dvp*XP<>"
+MARKED = 20  # points of a curve that have a marker
+COLUMNS = 2  # of a legend
 FEW = 8  # positions, each of which has a tick
 
 
@@ -19,7 +21,7 @@ def save(folder: Path, name: str, figure: Figure, drawing: Drawing) -> list[Path
     from matplotlib.figure import Figure as Canvas
 
     beside = figure.published
-    canvas = Canvas(figsize=(13 if beside else 8, 5), layout="constrained")
+    canvas = Canvas(figsize=(17 if beside else 8, 6), layout="constrained")
     FigureCanvasAgg(canvas)
     panels = canvas.subplots(1, 2 if beside else 1, squeeze=False)[0]
     _ours(panels[0], figure, drawing)
@@ -38,19 +40,27 @@ def _ours(axes: "Axes", figure: Figure, drawing: Drawing) -> None:
         _stacked(axes, drawing.bars)
     else:
         _curves(axes, drawing.curves)
-    axes.set(xlabel=figure.x, ylabel=figure.y, title="measured here")
+    axes.set(xlabel=figure.x, ylabel=figure.y, title=figure.made)
 
 
 def _curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
     for number, curve in enumerate(curves):
         xs, ys = zip(*curve.points, strict=True) if curve.points else ((), ())
-        axes.plot(xs, ys, marker=MARKERS[number % len(MARKERS)], label=curve.label)
-    axes.set_ylim(0, 1.1 * max((y for curve in curves for _, y in curve.points), default=1.0))
+        every = max(1, len(xs) // MARKED)
+        axes.plot(xs, ys, marker=MARKERS[number % len(MARKERS)], markersize=6, markevery=every, label=curve.label)
+        if curve.band:
+            lowest, highest = zip(*curve.band, strict=True)
+            axes.fill_between(xs, lowest, highest, alpha=0.2, linewidth=0)
+    axes.set_ylim(0, 1.1 * max(map(_highest, curves), default=1.0) or 1.0)
     positions = sorted({x for curve in curves for x, _ in curve.points})
     if len(positions) <= FEW:
         axes.set_xticks(positions)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize="small")
+    _legend(axes, len(curves))
+
+
+def _highest(curve: Curve) -> float:
+    return max((*(y for _, y in curve.points), *(high for _, high in curve.band)), default=0.0)
 
 
 def _stacked(axes: "Axes", bars: tuple[tuple[str, dict[str, float]], ...]) -> None:
@@ -58,7 +68,13 @@ def _stacked(axes: "Axes", bars: tuple[tuple[str, dict[str, float]], ...]) -> No
     for part, bottoms in _parts(bars):
         axes.bar(names, [shares[part] for _, shares in bars], bottom=bottoms, width=0.5, label=part)
     axes.set_xlim(-1, len(bars))
-    axes.legend(fontsize="small")
+    axes.set_ylim(0, 1.05 * max(sum(shares.values()) for _, shares in bars))
+    _legend(axes, len(bars[0][1]))
+
+
+def _legend(axes: "Axes", labels: int) -> None:
+    """Below the axes, where it hides nothing."""
+    axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.12), ncols=min(labels, COLUMNS))
 
 
 def _parts(bars: tuple[tuple[str, dict[str, float]], ...]) -> Iterator[tuple[str, list[float]]]:

@@ -6,16 +6,18 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from hpcai.record.entry import Row
+from hpcai.workloads.kernels.record import KernelRow
 
 Cell = str | int | float | None
 
 
 @dataclass(frozen=True)
 class Curve:
-    """Points of one line of a figure."""
+    """Points of one line of a figure; `band`: lowest and highest value at each of them, if they are means."""
 
     label: str
     points: tuple[tuple[float, float], ...]
+    band: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -38,11 +40,20 @@ class Drawing:
     bars: tuple[tuple[str, dict[str, float]], ...] = ()
 
 
+@dataclass(frozen=True)
+class KernelTable:
+    """A table of products: ranks that computed at once, and its rows."""
+
+    ranks: int
+    rows: tuple[KernelRow, ...]
+
+
 class Figure(ABC):
     """A figure or table of a paper.
 
     score: a score that its tests have; by default one of trainings of models together. varied: KEYs in which its tests
-    may differ, while they agree in all others; None: in all.
+    may differ, while they agree in all others; None: in all. made: what ours are, over the drawing. of_results: whether
+    it is drawn from results; else it needs none.
     """
 
     title: ClassVar[str]
@@ -52,11 +63,21 @@ class Figure(ABC):
     score: ClassVar[str] = "valid_flops"
     varied: ClassVar[tuple[str, ...] | None] = ()
     published: ClassVar[Published | None] = None
+    made: ClassVar[str] = "measured here"
+    of_results: ClassVar[bool] = True
 
     def takes(self, test: Row) -> bool:
         """Whether a test belongs to the figure."""
         return hasattr(test.scores, self.score)
 
+    def family(self, test: Row) -> str:
+        """Tests of different families need not agree; by default all are of one."""
+        return ""
+
+    def drawn(self, tests: Sequence[Row], tables: Sequence[KernelTable]) -> Drawing:
+        """Table and curves of tests and of the tables of products of their results."""
+        return self.draw(tests)
+
     @abstractmethod
     def draw(self, tests: Sequence[Row]) -> Drawing:
-        """Table and curves of tests that belong together, one at least."""
+        """Table and curves of tests that belong together, one at least; none if it is not of results."""

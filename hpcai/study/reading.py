@@ -1,6 +1,6 @@
-"""Tests of results for a figure: each result is verified, and all must belong together."""
+"""Tests and tables of results for a figure: each result is verified, and all must belong together."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcai.errors import InputError
@@ -8,21 +8,45 @@ from hpcai.record.entry import Row
 from hpcai.record.loading import load
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
-from hpcai.study.figure import Figure
+from hpcai.study.figure import Figure, KernelTable
 from hpcai.verification import verify
 
 MACHINE = ("processor", "device", "python", "packages")
 
 
-def tests_of(paths: Sequence[Path], figure: Figure) -> list[Row]:
-    """The PASSED tests of verified results that a figure takes; InputError if there is none or they do not agree."""
+def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelTable]]:
+    """PASSED tests of verified results that a figure takes, and the tables of products of all these results.
+
+    InputError if there is no test, if tests or machines do not agree, or if there are results where none is needed.
+    """
+    if not figure.of_results:
+        if paths:
+            raise InputError(f"this table is made without results, but {paths[0]} is given; allowed: none")
+        return [], []
+    if not paths:
+        raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
     results = [(path, _verified(path)) for path in paths]
-    chosen = [(path, test) for path, result in results for test in result.tests if _counts(test, figure)]
-    if not chosen:
-        raise InputError(f"no test of {', '.join(map(str, paths))} belongs to this figure; allowed: PASSED tests of it")
+    tests = tests_of(results, figure)
+    return tests, [table for _, result in results for table in tables_of(result)]
+
+
+def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:
+    """The PASSED tests that a figure takes; InputError if there is none or they do not agree."""
+    found = [test for _, result in results for test in result.tests if _counts(test, figure)]
+    if not found:
+        names = ", ".join(str(path) for path, _ in results)
+        raise InputError(f"no test of {names} belongs to this figure; allowed: PASSED tests of it")
     if figure.varied is not None:
-        _agree([result for _, result in results], [test for _, test in chosen], figure.varied)
-    return [test for _, test in chosen]
+        agree([result for _, result in results], found, figure)
+    return found
+
+
+def tables_of(result: Result) -> Iterator[KernelTable]:
+    """The tables of products that PASSED."""
+    for table in result.tables:
+        rows = tuple(row for row in result.kernels if row.test == table.index)
+        if rows and table.verdict == "PASSED":
+            yield KernelTable(table.raw.ranks, rows)
 
 
 def _counts(test: Row, figure: Figure) -> bool:
@@ -37,13 +61,15 @@ def _verified(path: Path) -> Result:
     return load(file)
 
 
-def _agree(results: Sequence[Result], tests: Sequence[Row], varied: Sequence[str]) -> None:
-    """InputError that names the first fact in which tests or machines differ."""
-    first = dict(facts_of(tests[0], varied))
-    for test in tests[1:]:
+def agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> None:
+    """InputError that names the first fact in which tests of a family, or machines, differ."""
+    varied = figure.varied or ()
+    first: dict[str, dict[str, object]] = {}
+    for test in tests:
+        expected = first.setdefault(figure.family(test), dict(facts_of(test, varied)))
         for name, value in facts_of(test, varied):
-            if first.get(name) != value:
-                raise _different(name, first.get(name), value, varied)
+            if expected.get(name) != value:
+                raise _different(name, expected.get(name), value, varied)
     for name in MACHINE:
         values = [getattr(result.environment, name) for result in results]
         for value in values[1:]:

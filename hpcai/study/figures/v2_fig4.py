@@ -1,6 +1,6 @@
 """Figure 4 of HPC AI500 V2, and figure 8 of V3: precision of the products x type of the gradients on the wire."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import ClassVar
 
 from hpcai.formulas import score
@@ -12,14 +12,14 @@ from hpcai.study.scaling import GIGA, by_ranks, efficiency, ranks
 
 OPTIONS = ("PRECISION", "WIRE")
 COLUMNS = (
-    *("PRECISION", "WIRE", "P", "Q", "GFLOP/s", "speed-up", "parallel efficiency", "quality", "quality difference"),
-    "compression",
+    *("data", "PRECISION", "WIRE", "P", "Q", "GFLOP/s", "speed-up", "parallel efficiency"),
+    *("quality", "quality difference", "compression"),
 )
 
 
 @FIGURES.register("v2_fig4")
 class V2Fig4(Figure):
-    """Rate by ranks, one curve for each precision and type; the first test is the reference of the others."""
+    """Rate by ranks, a curve for each precision and type; references are tests of the same workload and data."""
 
     title = "Precision of the products and of the gradients"
     paper = "HPC AI500 V2, Fig. 4; V3, Fig. 8"
@@ -32,14 +32,22 @@ class V2Fig4(Figure):
         (Curve("64 V100, fp32 products", ((0, 345.0), (1, 414.0))),),
     )
 
+    def family(self, test: Row) -> str:
+        """Images and weather are in one figure, each against its own smallest test."""
+        return test.workload
+
     def draw(self, tests: Sequence[Row]) -> Drawing:
-        ordered = by_ranks(tests)
-        kinds = list(dict.fromkeys(map(_kind, tests)))
-        curves = tuple(
-            Curve(f"{products} products, {wire} gradients", tuple(map(_point, _of(ordered, (products, wire)))))
-            for products, wire in kinds
-        )
-        return Drawing(COLUMNS, tuple(_row(test, ordered) for test in ordered), curves)
+        families = dict.fromkeys(map(self.family, tests))
+        own = [by_ranks([test for test in tests if self.family(test) == family]) for family in families]
+        rows = (_row(test, ordered) for ordered in own for test in ordered)
+        return Drawing(COLUMNS, tuple(rows), tuple(curve for ordered in own for curve in _curves(ordered)))
+
+
+def _curves(ordered: Sequence[Row]) -> Iterator[Curve]:
+    for kind in dict.fromkeys(map(_kind, ordered)):
+        products, wire = kind
+        label = f"{ordered[0].raw.dataset.name}: {products} products, {wire} gradients"
+        yield Curve(label, tuple(map(_point, _of(ordered, kind))))
 
 
 def _kind(test: Row) -> tuple[str, str]:
@@ -60,7 +68,7 @@ def _row(test: Row, ordered: Sequence[Row]) -> tuple[str | int | float | None, .
     smallest = _of(ordered, _kind(test))[0]
     cost = scores.gradient_cost
     return (
-        *_kind(test),
+        *(test.raw.dataset.name, *_kind(test)),
         *(test.p, test.q, scores.flops / GIGA, score.speedup(scores.flops, alike.scores.flops)),
         *(efficiency(test, smallest), scores.quality, scores.quality - alike.scores.quality),
         cost.compression if cost else None,

@@ -20,6 +20,7 @@ from hpcai.report.rows import (
 )
 from hpcai.report.series import CURVE, Line, Table
 from hpcai.report.text import counted, printed, score, with_reasons
+from hpcai.results.gradient_cost import sent_by_all
 from hpcai.workloads.nas.record import SearchRow
 from hpcai.workloads.nas.trial_lines import trial_table
 
@@ -68,6 +69,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
     )
     yield from all_reduce_note(raw.all_reduce)
     yield from sent_note(raw.sent)
+    yield from telemetry.traffic_note(test.telemetry, sent_by_all(raw.sent, raw.work.steps, test.q))
     yield precision_note(str(test.settings["PRECISION"]), raw.probe)
     yield DEVIATION
     yield from residual_notes(raw.residuals)
