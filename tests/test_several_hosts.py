@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -85,6 +86,11 @@ def test_groups_within_and_across_hosts_pass_and_verify(tmp_path: Path) -> None:
     (result,) = (tmp_path / "results").iterdir()
     verified = run_job([BENCH, "--verify", result], None)
     assert verified.returncode == 0, verified.stdout
+    across = json.loads((result / "result.json").read_text())["tests"][1]
+    seen, sent = across["telemetry"], across["raw"]["sent"]["bytes"]
+    assert seen["nodes"] == 2 and [node["host"] for node in seen["further"]] == ["node2"] and seen["over_nodes"]
+    computed = sum(sent.values()) * across["raw"]["work"]["steps"] * across["q"]
+    assert seen["average"]["sent_between"] * seen["series"][-1][0] * seen["nodes"] > 0.5 * computed > 0
 
 
 @pytest.mark.slow
