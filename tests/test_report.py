@@ -80,10 +80,12 @@ def test_real_reports_agree_with_the_json(run: Callable[[], Run]) -> None:
 
 @REAL_RUNS
 def test_the_table_of_a_real_run_agrees_with_the_json(run: Callable[[], Run]) -> None:
-    text = (run().folder / "result.csv").read_text("utf-8")
-    for cells, test in zip(csv.DictReader(io.StringIO(text)), run().result["tests"], strict=True):
+    text, result = (run().folder / "result.csv").read_text("utf-8"), run().result
+    environment = result["environment"]
+    own = {"site": result["input"]["headers"][0], "system": f"{environment['processor']} x 1 node"}
+    for cells, test in zip(csv.DictReader(io.StringIO(text)), result["tests"], strict=True):
         settings = {name.lower(): value for name, value in test["settings"].items()}
-        known = {**settings, **test, **test["scores"]}
+        known = {**result, **environment, **own, **settings, **test, **test["scores"]}
         for name, cell in cells.items():
             value = known[name]
             assert (cell == "") if value is None else (type(value)(cell) == value), name
