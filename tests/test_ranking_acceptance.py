@@ -131,6 +131,12 @@ def test_a_baseline_without_results_is_refused(nodes: Path, tmp_path: Path) -> N
             listed(nodes, "--baseline", path)
 
 
+def test_nothing_to_compare_is_refused(tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "result.json").write_text("{")
+    with pytest.raises(InputError, match="nothing to compare: .*result.json: "):
+        listed(tmp_path, "--baseline", "median")
+
+
 def test_results_without_anything_in_common_are_not_accepted(nodes: Path) -> None:
     assert cache.opened() and listed(WEATHER, "--baseline", WEATHER) == 0
     assert listed(WEATHER, "--baseline", nodes / "n0") == 1

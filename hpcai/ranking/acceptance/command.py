@@ -14,8 +14,9 @@ from hpcai.ranking.cache import Cache
 from hpcai.ranking.collect import collect
 from hpcai.ranking.examine import JSON, told, verified
 from hpcai.ranking.pool import examined
-from hpcai.ranking.submission import Apart
+from hpcai.ranking.submission import MOST_REASON, Apart
 from hpcai.report.text import counted
+from hpcai.results.cells import cell
 
 MEDIAN = "median"  # in place of a path: the median of the compared results
 ACCEPTED, NOT_ACCEPTED = 0, 1
@@ -27,10 +28,12 @@ class Acceptance:
     def __init__(self, paths: Sequence[str], baseline: str, cache: Cache | None, jobs: int) -> None:
         self._cache, self._jobs = cache, jobs
         self.found, self.apart = self._measured(paths)
+        if not self.found:
+            raise InputError(f"nothing to compare: {_reasons(self.apart) or 'no result.json'}; allowed: verified results")
         others, unfit = (self.found, []) if baseline == MEDIAN else self._measured([baseline])
         if unfit or not others:
-            reasons = "; ".join(f"{each.path}: {each.reason}" for each in unfit)
-            raise InputError(f"no baseline: {reasons or f'{baseline} has no result.json'}; allowed: verified results")
+            reasons = _reasons(unfit) or f"{baseline} has no result.json"
+            raise InputError(f"no baseline: {reasons}; allowed: verified results")
         self.baseline = baseline_of(others)
 
     def _measured(self, paths: Sequence[str]) -> tuple[list[Measured], list[Apart]]:
@@ -54,6 +57,10 @@ class Acceptance:
         self.apart += [Apart(path, reason) for path, reason in different.items() if reason]
         self.found = [each for each in self.found if not different[each.path]]
         return [line for each in self.found for line in compared(each, self.baseline, chosen)]
+
+
+def _reasons(apart: Sequence[Apart]) -> str:
+    return "; ".join(f"{cell(each.path)}: {cell(each.reason, MOST_REASON)}" for each in apart)
 
 
 def run(paths: Sequence[str], baseline: str, rules: str | None, cache: Cache | None, jobs: int) -> tuple[str, str, int]:
