@@ -29,11 +29,12 @@ class Acceptance:
         self._cache, self._jobs = cache, jobs
         self.found, self.apart = self._measured(paths)
         if not self.found:
-            raise InputError(f"nothing to compare: {_reasons(self.apart) or 'no result.json'}; allowed: verified results")
+            reasons = _reasons(self.apart) or "no result.json"
+            raise InputError(f"nothing to compare: {reasons}; allowed: verified results")
         others, unfit = (self.found, []) if baseline == MEDIAN else self._measured([baseline])
         if unfit or not others:
-            reasons = _reasons(unfit) or f"{baseline} has no result.json"
-            raise InputError(f"no baseline: {reasons}; allowed: verified results")
+            missing = _reasons(unfit) or f"{baseline} has no result.json"
+            raise InputError(f"no baseline: {missing}; allowed: verified results")
         self.baseline = baseline_of(others)
 
     def _measured(self, paths: Sequence[str]) -> tuple[list[Measured], list[Apart]]:
