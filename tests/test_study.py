@@ -20,6 +20,7 @@ from hpcai.record.entry import Row
 from hpcai.record.loading import result_of
 from hpcai.study import reading
 from hpcai.study.__main__ import lines
+from hpcai.study.figure import Curve, Drawing
 from hpcai.study.figures import figure, names
 
 OF_GRIDS = ("v3-fig5", "v3-fig7", "v3-fig9", "v2-fig1", "v2-fig4", "v2-fig5", "v3-fig8", "v2-fig2", "v3-fig6")
@@ -146,3 +147,14 @@ def test_an_altered_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(document))
     finished = command("v3-fig5", tmp_path)
     assert finished.returncode == 2 and "is not verified" in finished.stderr
+
+
+def test_curves_of_one_point_at_one_place_are_bars_with_values(tmp_path: Path) -> None:
+    from hpcai.study import drawing
+
+    curves = tuple(Curve(label, ((2.0, value),)) for label, value in (("slow", 1.25), ("fast", 2.5)))
+    drawing.save(tmp_path, "bars", figure("v3-fig5"), Drawing(("a",), (), curves))
+    text = (tmp_path / "bars.svg").read_text()
+    assert all(f"<!-- {word} -->" in text for word in ("slow", "fast", "1.25", "2.5", "measured here, ranks: 2"))
+    drawing.save(tmp_path, "lines", figure("v3-fig5"), Drawing(("a",), (), curves[:1]))
+    assert "<!-- 1.25 -->" not in (tmp_path / "lines.svg").read_text()

@@ -11,7 +11,14 @@ from hpcai.results.claim import Claim, Subject
 
 ONE_MODEL = "one model"  # the example with one group of several ranks
 BY_COMPILE = {"off": ["layer by layer"], "torch": ["torch.compile"], "graphs": ["CUDA graphs", "layer by layer"]}
+ROUNDING = 1e-9  # of sums of seconds, as a share
 Holds = Callable[[Case, TrainingRaw], bool]
+
+
+def _within_training(raw: TrainingRaw) -> bool:
+    """Whether the busiest rank, and on average busy and waiting time, fit into the training of the slowest rank."""
+    mean = raw.busy_seconds.mean + raw.waiting_seconds.data + raw.waiting_seconds.communication
+    return max(mean, raw.busy_seconds.max) <= raw.phases.training * (1 + ROUNDING)
 
 
 def of_raw(holds: Holds) -> Callable[[Subject], bool]:
@@ -149,6 +156,11 @@ RANKS = (
         "busy_seconds: slowest_rank is active",
         of_raw(lambda case, raw: raw.busy_seconds.slowest_rank < case.groups * case.degree),
         changed("raw.busy_seconds.slowest_rank", 2),
+    ),
+    Claim(
+        "busy_seconds: with the waiting at most the training",
+        of_raw(lambda case, raw: _within_training(raw)),
+        changed("raw.busy_seconds.max", 1e9),
     ),
     Claim(
         "phase start_up is the first test's",

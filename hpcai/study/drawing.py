@@ -36,11 +36,30 @@ def save(folder: Path, name: str, figure: Figure, drawing: Drawing) -> list[Path
 
 
 def _ours(axes: "Axes", figure: Figure, drawing: Drawing) -> None:
+    if _has_one_position(drawing.curves):
+        _side_by_side(axes, drawing.curves)
+        [position] = drawing.curves[0].points
+        axes.set(xlabel=figure.y, title=f"{figure.made}, {figure.x}: {position[0]:g}")
+        return
     if drawing.bars:
         _stacked(axes, drawing.bars)
     else:
         _curves(axes, drawing.curves)
     axes.set(xlabel=figure.x, ylabel=figure.y, title=figure.made)
+
+
+def _has_one_position(curves: tuple[Curve, ...]) -> bool:
+    """Whether several curves have one point each, all at the same place: their markers would hide one another."""
+    each = all(len(curve.points) == 1 for curve in curves)
+    return len(curves) > 1 and each and len({curve.points[0][0] for curve in curves}) == 1
+
+
+def _side_by_side(axes: "Axes", curves: tuple[Curve, ...]) -> None:
+    """A bar with its value for each curve, the first one at the top."""
+    bars = axes.barh([curve.label for curve in curves], [curve.points[0][1] for curve in curves], height=0.6)
+    axes.bar_label(bars, fmt="%.4g", padding=3, fontsize="small")
+    axes.invert_yaxis()
+    axes.margins(x=0.12)
 
 
 def _curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
