@@ -8,7 +8,7 @@ from small_run import GOLDEN
 
 from hpcai.inputfile import parse
 from hpcai.ranking.__main__ import main
-from hpcai.record.energy import Energy
+from hpcai.record.energy import Energy, Source
 from hpcai.record.loading import load
 from hpcai.record.problem import input_of
 from hpcai.record.result import Result
@@ -29,10 +29,10 @@ def of_site(header: str, changes: tuple[str, ...] = (), more: int = 0) -> Result
     return verify.rebuilt(structs.replace(stored, input=input_of(problem), tests=(first, *others)))
 
 
-def with_power(result: Result, watts: float) -> Result:
-    """The result of a run in which a meter measured so many watts of the node, for half a minute in each test."""
+def with_power(result: Result, watts: float, source: Source = "meter") -> Result:
+    """The result of a run in which a source measured so many watts of the node, for half a minute in each test."""
     counted = Energy(
-        source="meter", covers="node", nodes=1, begun="2026-01-01T00:00:00.000+00:00", seconds=30.0, joules=30.0 * watts
+        source=source, covers="node", nodes=1, begun="2026-01-01T00:00:00.000+00:00", seconds=30.0, joules=30.0 * watts
     )
     tests = [structs.replace(test, raw=structs.replace(test.raw, energy=counted)) for test in result.tests]
     return verify.rebuilt(structs.replace(result, tests=tuple(tests)))

@@ -69,12 +69,21 @@ def test_results_with_energy_are_in_a_second_list_by_valid_flops_per_watt(tmp_pa
     assert [line["Site"] for line in lines if line["List"].endswith("^5")] == ["Hungry", "Frugal", "Unmetered"]
     by_power = [line for line in lines if line["List"].endswith("^5/per-watt")]
     assert [(line["Site"], line["kW"], line["Power of"]) for line in by_power] == [
-        ("Frugal", "0.2", "node"),
-        ("Hungry", "0.4", "node"),
+        ("Frugal", "0.2", "node, meter"),
+        ("Hungry", "0.4", "node, meter"),
     ]
     valid, per_watt = (float(by_power[0][name]) for name in ("Valid PFLOPS", "Valid GFLOPS/W"))
     assert per_watt == pytest.approx(valid * 1e6 / 200)
     assert "ordered by Valid FLOPS per watt; verified" in capsys.readouterr().out
+
+
+def test_fixed_watts_are_in_no_list_of_power(tmp_path: Path, capsys: Out) -> None:
+    claimed = with_power(of_site("Claimed", ("ENERGY=2",)), 2.0, source="fixed")
+    written(tmp_path / "runs", claimed)
+    report_only(tmp_path / "report", with_power(of_site("Reported", ("ENERGY=3",)), 3.0, source="fixed"))
+    assert listed(tmp_path / "runs", tmp_path / "report") == 0
+    said = capsys.readouterr().out
+    assert "Claimed" in said and "List from-report" in said and "per-watt" not in said
 
 
 def test_a_search_is_ranked_by_its_highest_ops(tmp_path: Path) -> None:
@@ -97,8 +106,8 @@ def test_ceilings_of_tables_have_lists_of_their_own(tmp_path: Path, capsys: Out)
     assert listed(path) == 0
     said = capsys.readouterr().out
     assert result.summary and result.summary.ceilings.gemm is not None
-    assert "List kernels/GEMM ceiling/free" in said and f"{result.summary.ceilings.gemm:.4e}" in said
-    assert "List kernels/convolution ceiling/free" in said and "Not ranked" not in said
+    assert "List kernels/GEMM ceiling, resnet8 8 auto/free" in said and f"{result.summary.ceilings.gemm:.4e}" in said
+    assert "List kernels/convolution ceiling, resnet8 8 auto/free" in said and "Not ranked" not in said
 
 
 def test_a_tampered_result_is_never_ranked(tmp_path: Path, capsys: Out) -> None:

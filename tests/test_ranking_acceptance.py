@@ -10,7 +10,9 @@ from small_run import WEATHER
 
 from hpcai.errors import InputError
 from hpcai.ranking import cache
-from hpcai.ranking.acceptance.rules import SHIPPED, rules_of
+from hpcai.ranking.acceptance.compare import Baseline, compared
+from hpcai.ranking.acceptance.metrics import Measured, Part
+from hpcai.ranking.acceptance.rules import SHIPPED, Rule, rules_of
 from hpcai.record.result import Result
 from hpcai.results.summary import sealed
 from hpcai.verification import verify
@@ -33,6 +35,15 @@ def node(host: str, slower: float = 1.0, more: int = 0, changes: tuple[str, ...]
         busy = structs.replace(test.raw.busy_seconds, slowest_host=host)
         tests.append(structs.replace(test, raw=structs.replace(test.raw, phases=phases, busy_seconds=busy)))
     return verify.rebuilt(structs.replace(stored, ranks=ranks, tests=tuple(tests)))
+
+
+def wrong_node() -> Result:
+    """A result with a FAILED check."""
+    stored = node("wrong")
+    first, *others = stored.tests
+    replay = structs.replace(first.raw.replay, changed_ranks=1)
+    wrong = structs.replace(first, raw=structs.replace(first.raw, replay=replay))
+    return verify.rebuilt(structs.replace(stored, tests=(wrong, *others)))
 
 
 @pytest.fixture
@@ -87,11 +98,7 @@ def test_worse_quality_and_a_failed_check_fail(nodes: Path, tmp_path: Path, caps
     written(tmp_path / "worse", node("worse", more=-30))
     assert listed(tmp_path / "worse", "--baseline", nodes / "n0") == 1
     assert "quality -6.6 %" in capsys.readouterr().out
-    stored = node("wrong")
-    first, *others = stored.tests
-    replay = structs.replace(first.raw.replay, changed_ranks=1)
-    wrong = structs.replace(first, raw=structs.replace(first.raw, replay=replay))
-    written(tmp_path / "wrong", verify.rebuilt(structs.replace(stored, tests=(wrong, *others))))
+    written(tmp_path / "wrong", wrong_node())
     assert listed(tmp_path / "wrong", "--baseline", nodes / "n0") == 1
     assert "a check is FAILED" in capsys.readouterr().out
 
@@ -123,6 +130,53 @@ def test_other_software_is_told(nodes: Path, tmp_path: Path, capsys: Out) -> Non
     assert listed(tmp_path / "newer", "--baseline", nodes / "n0") == 0
     torch = newer.environment.packages["torch"]
     assert f"Differs : torch {torch} of the baseline, 9.9" in capsys.readouterr().out
+
+
+def test_a_run_broken_off_is_not_compared_and_no_baseline(nodes: Path, tmp_path: Path, capsys: Out) -> None:
+    stored = node("n8")
+    written(tmp_path / "broken", sealed(structs.replace(stored, tests=stored.tests[:1]), 2))
+    assert listed(nodes / "n0", tmp_path / "broken", "--baseline", nodes / "n1") == 1
+    assert "broken off after 1 of 2 tests" in capsys.readouterr().out
+    with pytest.raises(InputError, match="no baseline: .*broken off after 1 of 2 tests"):
+        listed(nodes, "--baseline", tmp_path / "broken")
+
+
+def test_a_baseline_with_a_failed_check_is_refused(nodes: Path, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="no baseline: a check of each result is FAILED"):
+        listed(nodes, "--baseline", written(tmp_path / "wrong", wrong_node()))
+
+
+def test_a_failed_table_fails(tmp_path: Path, capsys: Out) -> None:
+    sound, made = with_tables_of(1.0), with_tables_of(1.0)
+    table, *others = made.tables
+    first, *rows = table.raw.rows
+    wrong = structs.replace(table, raw=structs.replace(table.raw, rows=(structs.replace(first, residual=99.0), *rows)))
+    written(tmp_path / "base", sound)
+    written(tmp_path / "wrong", verify.rebuilt(structs.replace(made, tables=(wrong, *others))))
+    assert listed(tmp_path / "wrong", "--baseline", tmp_path / "base") == 1
+    assert "1 [kernels] a check is FAILED" in capsys.readouterr().out
+
+
+def test_the_median_of_two_is_refused(nodes: Path) -> None:
+    with pytest.raises(InputError, match="the median of 2 results; allowed: 3 results or more"):
+        listed(nodes / "n0", nodes / "n3", "--baseline", "median")
+
+
+def test_each_of_several_slow_nodes_below_a_long_path_is_named(nodes: Path, tmp_path: Path, capsys: Out) -> None:
+    folder = tmp_path / ("x" * 150) / ("y" * 150)
+    for host in ("s0", "s1"):
+        written(folder / host, node(host, 1.2))
+    assert listed(folder, nodes / "n0", "--baseline", nodes / "n1") == 1
+    assert "3 results compared, 1 PASSED, 2 FAILED" in capsys.readouterr().out
+
+
+def test_where_smaller_is_better_a_larger_value_fails() -> None:
+    rule = Rule("tests", "quality", 0.95, None)
+    part = Part("tests", "1", {"quality": 1.0}, smaller=("quality",))
+    for value, verdict in ((0.9, "PASSED"), (1.05, "PASSED"), (1.06, "FAILED")):
+        one = Measured("a", "f", "h", {}, {}, {"x": Part("tests", "1", {"quality": value}, smaller=("quality",))})
+        [line] = compared(one, Baseline(1, {}, {}, {"x": part}), [rule])
+        assert line.verdict == verdict
 
 
 def test_a_baseline_without_results_is_refused(nodes: Path, tmp_path: Path) -> None:

@@ -10,8 +10,10 @@ from hpcai.ranking.lines import size, target
 from hpcai.ranking.report_checks import NETWORK, exponent_of, rank_of, status_of
 from hpcai.ranking.report_parser import Report, ReportedRow
 from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission
+from hpcai.report.energy import NAMES
 from hpcai.results.cells import cell
 
+FIXED_WATTS = NAMES["fixed"]
 DATA = re.compile(r"(.*), \d+ \+ \d+ \S+, sha256 [0-9a-f]{64}")
 MACHINE = re.compile(r"(\d+) nodes?; rank 0 on (.*), \d+ CPUs, \S+ GiB, device (.*), .*")
 
@@ -33,9 +35,13 @@ def _lines(report: Report, path: str) -> Iterator[Line]:
         grouped.setdefault(_key(report, row), []).append(row)
     for key, rows in grouped.items():
         yield _line(report, key, max(rows, key=rank_of), path)
-        if known := [row for row in rows if "valid_flops_per_watt" in row.scores]:
+        if known := [row for row in rows if _has_measured_power(row)]:
             best = max(known, key=_per_watt)
             yield replace(_line(report, replace(key, by=PER_WATT), best, path), score=_per_watt(best))
+
+
+def _has_measured_power(row: ReportedRow) -> bool:
+    return "valid_flops_per_watt" in row.scores and FIXED_WATTS not in row.notes.get("Energy", "")
 
 
 def _per_watt(row: ReportedRow) -> float:

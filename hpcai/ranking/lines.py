@@ -14,6 +14,7 @@ from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
 PASSED, VALID_FLOPS = "PASSED", "valid_flops"
+FIXED = "fixed"  # a source of energy that measures nothing
 CEILINGS = {"gemm": "GEMM ceiling", "convolution": "convolution ceiling"}  # fields of the summary, and their lists
 
 
@@ -86,7 +87,9 @@ def _line_per_watt(result: Result, key: ListKey, tests: Sequence[Row], source: s
 
 
 def _per_watt(test: Row) -> float | None:
-    return getattr(test.scores, "valid_flops_per_watt", None)
+    """Valid FLOPS per watt; None if no power was measured, as with the fixed watts of ENERGY."""
+    energy = getattr(test.raw, "energy", None)
+    return getattr(test.scores, "valid_flops_per_watt", None) if energy and energy.source != FIXED else None
 
 
 def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
@@ -123,9 +126,9 @@ def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
 
 
 def _covers(test: Row) -> str:
-    """The part of the nodes whose power is known."""
+    """The part of the nodes whose power is known, and by which source."""
     energy = getattr(test.raw, "energy", None)
-    return (energy.covers or "") if energy and energy.joules is not None else ""
+    return f"{energy.covers}, {energy.source}" if energy and energy.joules is not None else ""
 
 
 def _machine(result: Result) -> dict[str, Any]:
@@ -147,6 +150,10 @@ def _number(value: object) -> float:
     return value if isinstance(value, int | float) else 0.0
 
 
+def _each(value: object) -> tuple[object, ...]:
+    return value if isinstance(value, tuple) else (value,)
+
+
 def _whole(value: object) -> int | None:
     return value if isinstance(value, int) else None
 
@@ -165,8 +172,10 @@ def _ceilings(summary: Summary) -> list[float | None]:
 def _ceiling_lines(result: Result, source: str) -> Iterator[Line]:
     """A line for each ceiling that tables of the result measured."""
     summary = summary_of(result)
-    section = next((table.workload for table in result.tables if hasattr(table, "ceilings")), "")
+    measuring = [table for table in result.tables if hasattr(table, "ceilings")]
+    section = next((table.workload for table in measuring), "")
+    shapes = dict.fromkeys(str(shape) for table in measuring for shape in _each(table.settings["SHAPES"]))
     for words, rate in zip(CEILINGS.values(), _ceilings(summary), strict=True):
         if rate is not None:
-            key = ListKey(VERIFIED, section, words, level=summary.level)
+            key = ListKey(VERIFIED, section, f"{words}, {' '.join(shapes)}", level=summary.level)
             yield Line(key, rate, verdict=PASSED, source=source, ceiling=rate, **_machine(result))

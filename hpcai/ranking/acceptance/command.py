@@ -19,6 +19,7 @@ from hpcai.report.text import counted
 from hpcai.results.cells import cell
 
 MEDIAN = "median"  # in place of a path: the median of the compared results
+LEAST_OF_MEDIAN = 3  # results, so that it is not half-way between two
 ACCEPTED, NOT_ACCEPTED = 0, 1
 
 
@@ -32,6 +33,9 @@ class Acceptance:
             reasons = _reasons(self.apart) or "no result.json"
             raise InputError(f"nothing to compare: {reasons}; allowed: verified results")
         others, unfit = (self.found, []) if baseline == MEDIAN else self._measured([baseline])
+        if baseline == MEDIAN and len(self.found) < LEAST_OF_MEDIAN:
+            few = f"the median of {counted(len(self.found), 'result')}"
+            raise InputError(f"no baseline: {few}; allowed: {LEAST_OF_MEDIAN} results or more, or a path")
         if unfit or not others:
             missing = _reasons(unfit) or f"{baseline} has no result.json"
             raise InputError(f"no baseline: {missing}; allowed: verified results")

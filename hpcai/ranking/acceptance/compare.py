@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from hpcai.errors import InputError
 from hpcai.ranking.acceptance.metrics import Measured, Part
 from hpcai.ranking.acceptance.rules import Rule
 
@@ -42,9 +43,12 @@ class Baseline:
 
 
 def baseline_of(found: Sequence[Measured]) -> Baseline:
-    """The baseline of results, one at least; only those of the commonest machine count."""
-    commonest = Counter(repr(each.machine) for each in found).most_common(1)[0][0]
-    same = [each for each in found if repr(each.machine) == commonest]
+    """The baseline of the results without a FAILED check, on the commonest machine; InputError without one."""
+    sound = [each for each in found if not any(part.failed for part in each.parts.values())]
+    if not sound:
+        raise InputError("no baseline: a check of each result is FAILED; allowed: results whose checks PASSED")
+    commonest = Counter(repr(each.machine) for each in sound).most_common(1)[0][0]
+    same = [each for each in sound if repr(each.machine) == commonest]
     grouped: dict[str, list[Part]] = {}
     for each in same:
         for identity, part in each.parts.items():
@@ -81,13 +85,16 @@ def _metric(one: Measured, own: Part, expected: Part, rule: Rule) -> Iterator[Li
     value, known = own.values.get(rule.metric), expected.values.get(rule.metric)
     if value is None and known is None:
         return
-    yield Line(one.path, one.host, own.name, rule.metric, value, known, str(rule), _verdict(value, known, rule))
+    verdict = _verdict(value, known, rule, rule.metric in own.smaller)
+    yield Line(one.path, one.host, own.name, rule.metric, value, known, str(rule), verdict)
 
 
-def _verdict(value: float | None, known: float | None, rule: Rule) -> str:
-    if known is None:
-        return NOT_CHECKED
-    return PASSED if value is not None and rule.passes(value, known) else FAILED
+def _verdict(value: float | None, known: float | None, rule: Rule, smaller_is_better: bool) -> str:
+    """The verdict; where smaller values are better, the share that is bounded is baseline / value."""
+    if known is None or value is None:
+        return NOT_CHECKED if known is None else FAILED
+    passes = rule.passes(known, value) if smaller_is_better else rule.passes(value, known)
+    return PASSED if passes else FAILED
 
 
 def _line(one: Measured, part: Part, verdict: str, reason: str) -> Line:

@@ -6,7 +6,8 @@ from hashlib import sha256
 from pathlib import Path
 from statistics import median
 
-from hpcai.record.entry import Row, scores_of
+from hpcai.errors import InputError
+from hpcai.record.entry import Entry, Row, Table, scores_of
 from hpcai.record.record import Record, fields
 from hpcai.record.result import Result, RunCeilings
 from hpcai.report.closing import summary_of
@@ -23,17 +24,21 @@ MUST_AGREE = ("processor", "device", "accelerators", "nodes", "ranks")
 
 @dataclass(frozen=True)
 class Part:
-    """The metrics of tests with the same settings and data, or of the ceilings. failed: why it cannot be accepted."""
+    """The metrics of tests with the same settings and data, of a table, or of the ceilings of all tables.
+
+    failed: why it cannot be accepted. smaller: metrics of which smaller values are better.
+    """
 
     group: str
     name: str
     values: dict[str, float]
     failed: str = ""
+    smaller: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What a verified result measured: parts by a digest of their settings and data. Facts are of the machine."""
+    """What a verified result measured: parts by a digest of their settings and data."""
 
     path: str
     fingerprint: str
@@ -53,16 +58,18 @@ def names(group: str) -> list[str]:
 
 
 def measured(path: Path, result: Result) -> Measured:
-    """The metrics of a verified result; of repetitions the medians."""
+    """The metrics of a verified result; of repetitions the medians. InputError if its run was broken off."""
     environment, summary = result.environment, summary_of(result)
+    if not summary.complete:
+        raise InputError(f"broken off after {summary.tests} of {summary.planned} tests")
     found = {"version": result.version, "mpi": environment.mpi, "kernel": environment.system}
     return Measured(
-        path=cell(path),
+        path=str(path),
         fingerprint=summary.fingerprint,
         host=_host(result),
         machine={name: getattr(environment, name) for name in MUST_AGREE},
         software={**found, "python": environment.python, **environment.packages},
-        parts={**_tests(result), **_ceilings(summary.ceilings)},
+        parts={**_tests(result), **_tables(result.tables), **_ceilings(result.tables, summary.ceilings)},
     )
 
 
@@ -84,9 +91,10 @@ def _tests(result: Result) -> dict[str, Part]:
     return {identity: _part(tests) for identity, tests in grouped.items()}
 
 
-def _identity(test: Row) -> str:
-    """A digest of all that must agree for two tests to be compared."""
-    return sha256(repr(sorted(facts_of(test, FREE))).encode()).hexdigest()
+def _identity(*entries: Entry) -> str:
+    """A digest of all that must agree for tests or tables to be compared."""
+    facts = [sorted(facts_of(entry, FREE), key=repr) for entry in entries]
+    return sha256(repr(facts).encode()).hexdigest()
 
 
 def _part(tests: Sequence[Row]) -> Part:
@@ -95,7 +103,8 @@ def _part(tests: Sequence[Row]) -> Part:
     known = dict.fromkeys(name for values in samples for name in values)
     values = {name: median(each[name] for each in samples if name in each) for name in known}
     failed = any(test.verdict != PASSED for test in tests)
-    return Part(TESTS, f"{first.index} {first.tv} {first.p} x {first.q}", values, CHECKS_FAILED * failed)
+    smaller = () if registry.quality_of(first.workload).larger_is_better else ("quality",)
+    return Part(TESTS, f"{first.index} {first.tv} {first.p} x {first.q}", values, CHECKS_FAILED * failed, smaller)
 
 
 def _values(test: Row) -> Iterator[tuple[str, float]]:
@@ -103,9 +112,16 @@ def _values(test: Row) -> Iterator[tuple[str, float]]:
     yield from _known(test.scores, _columns(type(test.scores)))
 
 
-def _ceilings(ceilings: RunCeilings) -> dict[str, Part]:
+def _tables(tables: Sequence[Table]) -> dict[str, Part]:
+    """A part without metrics for each table, so that one that FAILED or is missing is found."""
+    named = {_identity(table): f"{table.index} [{table.workload}]" for table in tables}
+    failed = {_identity(table) for table in tables if table.verdict != PASSED}
+    return {identity: Part(TESTS, name, {}, CHECKS_FAILED * (identity in failed)) for identity, name in named.items()}
+
+
+def _ceilings(tables: Sequence[Table], ceilings: RunCeilings) -> dict[str, Part]:
     values = dict(_known(ceilings, names(CEILINGS)))
-    return {CEILINGS: Part(CEILINGS, "ceilings of a rank", values)} if values else {}
+    return {f"{CEILINGS} {_identity(*tables)}": Part(CEILINGS, "ceilings of a rank", values)} if values else {}
 
 
 def _columns(kind: type[Record]) -> list[str]:

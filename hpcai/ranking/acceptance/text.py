@@ -52,7 +52,8 @@ def closing(found: Sequence[Measured], lines: Sequence[Line], apart: Sequence[Ap
     for line in lines:
         if line.verdict == FAILED:
             failed.setdefault(line.path, []).append(line)
-    yield from (f"FAILED: {each[0].host} ({path}): {'; '.join(map(_short, each))}" for path, each in failed.items())
+    for path, each in failed.items():
+        yield f"FAILED: {each[0].host} ({cell(path)}): {'; '.join(map(_short, each))}"
     passed = len(found) - len(failed)
     words = f"{counted(len(found), 'result')} compared, {passed} PASSED, {len(failed)} FAILED"
     yield f"Acceptance: {words}, {len(apart)} not compared"
