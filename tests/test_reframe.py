@@ -55,6 +55,7 @@ def references(folder: Path, gflops: float) -> str:
     return str(path)
 
 
+@pytest.mark.slow
 def test_reframe_passes_the_check_on_each_number_of_ranks(tmp_path: Path) -> None:
     reached = references(tmp_path, 1e-6)
     variables = {"HPCAI_INPUT": small_input(tmp_path), "HPCAI_REFERENCES": reached, "HPCAI_RANKS": "1,2"}
@@ -77,6 +78,7 @@ def test_reframe_fails_a_reference_out_of_reach(tmp_path: Path) -> None:
     assert code == 1 and "Failing phase: performance" in output and "failed to meet reference(s): gflops=" in output
 
 
+@pytest.mark.slow
 def test_reframe_fails_a_run_whose_checks_fail(tmp_path: Path) -> None:
     code, output = reframe(tmp_path, HPCAI_INPUT=small_input(tmp_path, "1e30"))
     assert code == 1 and "Reason: sanity error: a check of the benchmark FAILED" in output, output

@@ -120,7 +120,7 @@ _DECLARED = (
     ),
     _choice("MAPPING", "order of the ranks in the grid", "row", "column", group=GRID),
     _count("BATCH", "NB: samples per rank and step", group=NETWORK),
-    _count("EPOCHS", "passes over the training samples; of a trial the maximum", default=8),
+    _count("EPOCHS", "passes over the training samples; of a trial the maximum", high=10**6, default=8),
     _trains("WARMUP", "real", "epochs of linear learning-rate warm-up", low=0, default=1.0),
     _count("EVALUATE", "epochs between two validations", default=1, sweep=False, group=BAGGING),
     _choice("OPTIMISER", "optimiser", "sgd", "adam", "adamw", "adagrad", "lars", "lamb"),
