@@ -145,6 +145,37 @@ def test_a_list_that_there_is_not(tmp_path: Path, capsys: Out) -> None:
     assert "no list 'absent'; there are ensemble/" in capsys.readouterr().err
 
 
+def test_a_report_with_the_row_of_a_table_ends_nothing(tmp_path: Path, capsys: Out) -> None:
+    """Digit 0 in T/V is of no row."""
+    report = report_only(tmp_path / "report", of_site("Hostile"))
+    report.write_text(report.read_text().replace("WR10S1V4", "WR00S1V4"))
+    listed(report, written(tmp_path / "run", of_site("Sound", more=1)))
+    said = capsys.readouterr().out
+    assert f"{report}: a row of the report cannot be read" in said and "  Sound  " in said
+
+
+@pytest.mark.parametrize("error", [RecursionError, StopIteration, KeyError])
+def test_any_error_of_a_file_is_told(error: type[Exception]) -> None:
+    def failing() -> Submission:
+        raise error("deep")
+
+    found = examine.told(Path("a.json"), failing)
+    assert isinstance(found, Apart) and found.reason.startswith(f"cannot be read: {error.__name__}: ")
+
+
+def failing_on(path: Path) -> Submission | Apart:
+    """An error of one file, in its process."""
+    if path.name == "failing.json":
+        raise StopIteration
+    return Apart(str(path), "")
+
+
+def test_an_error_in_a_process_ends_no_ranking() -> None:
+    files = [Path("failing.json"), *(Path(f"{number}.json") for number in range(pool.FEW))]
+    failed, *others = pool.examined(files, failing_on, 2)
+    assert failed == Apart("failing.json", pool.ENDED) and {each.reason for each in others} == {""}
+
+
 def killed_by(path: Path) -> Submission | Apart:
     """As examine, but a file of this name ends its process."""
     if path.name == "deadly.json":

@@ -39,7 +39,7 @@ def told(path: Path, read: Callable[[], Found]) -> Found | Apart:
         return read()
     except HpcaiError as error:
         return Apart(str(path), cell(error))
-    except UNFIT as error:
+    except Exception as error:  # noqa: BLE001, a manipulated file may cause any error, and must not end the ranking
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
 
 

@@ -113,7 +113,9 @@ def _settings(lines: Sequence[str]) -> Iterator[tuple[tuple[str, str], Sequence[
 
 def _row(lines: Sequence[str]) -> ReportedRow:
     row = ROW.fullmatch(lines[0]) if lines else None
-    workload = next((each for each in registry.workloads() if row and str(each.digit) == row["tv"][2]), None)
+    workload = next(
+        (each for each in registry.workloads() if row and each.digit and str(each.digit) == row["tv"][2]), None
+    )
     if row is None or workload is None:
         raise InputError("a row of the report cannot be read")
     found = [match for match in map(SCORE.fullmatch, lines[1:]) if match]
