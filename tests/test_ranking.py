@@ -2,6 +2,7 @@
 
 import csv
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,10 @@ from small_run import GOLDEN, WEATHER, renewed
 from test_verify_broken import SIGNAL
 
 from hpcai.ranking import cache
+from hpcai.ranking.examine import examine
+from hpcai.ranking.lists import ranked
+from hpcai.ranking.submission import Submission
+from hpcai.ranking.text import text_of
 from hpcai.record.loading import load
 from hpcai.record.plain import text
 from hpcai.report import files
@@ -75,6 +80,17 @@ def test_results_with_energy_are_in_a_second_list_by_valid_flops_per_watt(tmp_pa
     valid, per_watt = (float(by_power[0][name]) for name in ("Valid PFLOPS", "Valid GFLOPS/W"))
     assert per_watt == pytest.approx(valid * 1e6 / 200)
     assert "ordered by Valid FLOPS per watt; verified" in capsys.readouterr().out
+
+
+def test_the_column_that_orders_a_list_is_in_its_text(tmp_path: Path) -> None:
+    """Also where wide columns of lower priority would leave no place for it."""
+    written(tmp_path / "run", with_power(of_site("S" * 28, ("ENERGY=meter:power.csv",)), 200.0))
+    found = examine(tmp_path / "run" / "result.json", None, "")
+    assert isinstance(found, Submission)
+    long = {"system": "y" * 28, "network": "z" * 28, "quality": 1e9, "accelerators": 10**9, "covers": "w" * 28}
+    wide = [replace(line, **long, time_to_quality=1e9, regulated_score=1.0) for line in found.lines]
+    for each in ranked([replace(found, lines=tuple(wide))]):
+        assert ("Valid GFLOPS/W" if each.key.by else "Valid PFLOPS") in text_of([each], [])
 
 
 def test_a_search_is_ranked_by_its_highest_ops(tmp_path: Path) -> None:
