@@ -122,7 +122,7 @@ def test_a_tampered_result_is_never_ranked(tmp_path: Path, capsys: Out) -> None:
     document = json.loads(path.read_text())
     document["tests"][0]["raw"]["ensemble"]["correct"] += 100
     path.write_text(json.dumps(renewed(document)))
-    assert listed(path) == 0
+    assert listed(path) == 2
     said = capsys.readouterr().out
     assert "List " not in said and f"{path}: NOT VERIFIED: " in said
 
@@ -130,7 +130,7 @@ def test_a_tampered_result_is_never_ranked(tmp_path: Path, capsys: Out) -> None:
 def test_a_tampered_report_beside_a_result_is_found(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Tampered"))
     (folder / "report.txt").write_text((folder / "report.txt").read_text().replace("0.2270000", "0.2370000"))
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     assert "NOT VERIFIED: report.txt, line" in capsys.readouterr().out
 
 
@@ -139,7 +139,7 @@ def test_an_invalid_result_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     assert result.summary and result.summary.valid == "INVALID"
     folder = written(tmp_path / "run", result)
     report = report_only(tmp_path / "report", result)
-    assert listed(folder, report, "--no-cache") == 0
+    assert listed(folder, report, "--no-cache") == 2
     said = capsys.readouterr().out
     assert "List " not in said and f"{folder / 'result.json'}: INVALID: " in said and "penalty 4, official 5" in said
     assert f"{report}: from report: HPCAI result is INVALID" in said
@@ -162,7 +162,7 @@ def test_a_broken_off_run_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     result = sealed(bare, 2)
     folder = written(tmp_path / "run", result)
     report = report_only(tmp_path / "report", result)
-    assert listed(folder, report) == 0
+    assert listed(folder, report) == 2
     said = capsys.readouterr().out
     assert f"{folder / 'result.json'}: broken off after 1 of 2 tests" in said
     assert f"{report}: from report: broken off" in said and "List " not in said
@@ -187,7 +187,7 @@ def test_only_sound_contents_are_in_the_cache(tmp_path: Path, capsys: Out, monke
     assert listed(folder) == 0
     monkeypatch.setattr(verify, "differences", unchanged)
     (folder / "report.txt").write_text("other")
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     assert "NOT VERIFIED" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "cache/hpcai/ranking").iterdir()} == entries
 
@@ -225,6 +225,6 @@ def test_contents_that_change_while_they_are_verified(
         return []
 
     monkeypatch.setattr(verify, "differences", altering)
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     said = capsys.readouterr().out
     assert "the files changed while they were read" in said and "List " not in said

@@ -54,7 +54,7 @@ def _accepted(asked: argparse.Namespace) -> int:
 
 
 def _ranked(asked: argparse.Namespace) -> int:
-    """Print the lists; the exit code: 0 something was listed, 2 there was nothing to read."""
+    """Print the lists; the exit code: 0 something was listed, 2 nothing was."""
     if asked.html:
         document.require()
     collected = collect(asked.path)
@@ -82,12 +82,14 @@ def _published(lists: Sequence[Ranked], asked: str) -> list[Ranked]:
 
 
 def _code(collected: Collected, lists: Sequence[Ranked], chosen: Sequence[Ranked], asked: str) -> int:
-    if collected.files and collected.readable and not (asked and not chosen):
-        return 0
-    if collected.files and collected.readable:
-        print(f"hpcai-ranking: no list {asked!r}; there are {_names(lists)}", file=sys.stderr)
-    else:
+    if not (collected.files and collected.readable):
         print("hpcai-ranking: no result.json and no report.txt could be read", file=sys.stderr)
+    elif asked and not chosen:
+        print(f"hpcai-ranking: no list {asked!r}; there are {_names(lists)}", file=sys.stderr)
+    elif not chosen:
+        print("hpcai-ranking: nothing could be listed", file=sys.stderr)
+    else:
+        return 0
     return InputError.exit_code
 
 
