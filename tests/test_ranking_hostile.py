@@ -11,6 +11,7 @@ from ranking_files import listed, of_site, report_only, written
 from hpcai.ranking import contents, examine, pool
 from hpcai.ranking.submission import Apart, Submission
 from hpcai.record.plain import plain, text
+from hpcai.report import files
 from hpcai.results.cells import MOST_TEXT, cell
 
 Out = pytest.CaptureFixture[str]
@@ -139,6 +140,24 @@ def test_without_permission_for_any_path(tmp_path: Path, capsys: Out, monkeypatc
     assert "could be read" in capsys.readouterr().err
 
 
+def test_a_page_onto_a_pipe_is_written_into_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.replace(pipe, b"page")
+    assert os.read(reader, 10) == b"page" and pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "options", [("--baseline", ".", "--html", "a"), ("--baseline", ".", "--list", "a"), ("--html", "")]
+)
+def test_options_that_do_not_belong_together_are_refused(options: tuple[str, ...], capsys: Out) -> None:
+    with pytest.raises(SystemExit) as raised:
+        listed(".", *options)
+    assert raised.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_list_that_there_is_not(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Some"))
     assert listed(folder, "--list", "absent") == 2
@@ -171,8 +190,8 @@ def failing_on(path: Path) -> Submission | Apart:
 
 
 def test_an_error_in_a_process_ends_no_ranking() -> None:
-    files = [Path("failing.json"), *(Path(f"{number}.json") for number in range(pool.FEW))]
-    failed, *others = pool.examined(files, failing_on, 2)
+    paths = [Path("failing.json"), *(Path(f"{number}.json") for number in range(pool.FEW))]
+    failed, *others = pool.examined(paths, failing_on, 2)
     assert failed == Apart("failing.json", pool.ENDED) and {each.reason for each in others} == {""}
 
 
@@ -185,9 +204,9 @@ def killed_by(path: Path) -> Submission | Apart:
 
 def test_a_file_that_ends_its_process_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "FEW", 0)
-    files = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]
-    files[0].write_text(text(of_site("First")))
-    files[2].write_text(text(of_site("Last")))
-    first, deadly, last = pool.examined(files, killed_by, 2)
+    paths = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]
+    paths[0].write_text(text(of_site("First")))
+    paths[2].write_text(text(of_site("Last")))
+    first, deadly, last = pool.examined(paths, killed_by, 2)
     assert isinstance(first, Submission) and isinstance(last, Submission)
-    assert deadly == Apart(str(files[1]), pool.ENDED)
+    assert deadly == Apart(str(paths[1]), pool.ENDED)

@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.rules and not asked.baseline:
         parser.error("--rules needs --baseline")
+    if asked.baseline and (asked.html is not None or asked.list):
+        parser.error("--html and --list are of lists; with --baseline there are none")
+    if asked.html == "":
+        parser.error("--html needs the name of a file")
     return _accepted(asked) if asked.baseline else _ranked(asked)
 
 
