@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from ranking_files import listed, of_site, report_only, written
 
-from hpcai.ranking import contents, examine, pool
+from hpcai.ranking import contents, examine, pool, report_parser
 from hpcai.ranking.submission import Apart, Submission
 from hpcai.record.plain import plain, text
 from hpcai.report import files
@@ -47,7 +47,7 @@ def test_hostile_headers(header: str, tmp_path: Path, capsys: Out) -> None:
     assert all(row[1][:1] != "-" and len(row[1]) <= MOST_TEXT + 1 for row in rows)
 
 
-@pytest.mark.parametrize("header", ["\x1b[31mred", "\u202eabc", "a\r=b", "x" * 10_000_000, "\x85 1 2 3 4"])
+@pytest.mark.parametrize("header", ["\x1b[31mred", "\u202eabc", "a\r=b", "x" * 1_000_000, "\x85 1 2 3 4"])
 def test_headers_that_no_input_has(header: str, tmp_path: Path, capsys: Out) -> None:
     """Such a result is not verified; such a report is listed by what is printable."""
     document = plain(of_site("Site"))
@@ -69,6 +69,23 @@ def test_a_large_file_is_refused_by_its_size(tmp_path: Path, capsys: Out) -> Non
         os.truncate(tmp_path / name, 2**30)  # without blocks on the disk
         assert listed(tmp_path / name) == 2
         assert apart(capsys) == [f"  {tmp_path / name}: {name} has {2**30} bytes; allowed: {contents.MOST_BYTES}"]
+
+
+def test_a_large_report_is_refused_before_it_is_parsed(tmp_path: Path, capsys: Out) -> None:
+    report = report_only(tmp_path / "report", of_site("Large"))
+    os.truncate(report, examine.MOST_BYTES_OF_REPORT + 1)
+    assert listed(report) == 2
+    assert "report.txt has 4194305 bytes; allowed without a result: 4194304" in apart(capsys)[0]
+
+
+@pytest.mark.parametrize("line", [" " * 400, "1 2 KEY (other)", "KEY", "1 2 KEY ", "[ 1", "1 2 Key"])
+def test_what_is_no_setting_is_passed_over(line: str) -> None:
+    assert [*report_parser.settings_of([line])] == []
+
+
+def test_settings_are_read_from_the_right() -> None:
+    lines = ["1  2    KEY", "[section]", "a b    OTHER   (default)"]
+    assert [*report_parser.settings_of(lines)] == [(("", "KEY"), ["1", "2"]), (("section", "OTHER"), ["a", "b"])]
 
 
 def test_a_large_file_beside_a_result_is_refused(tmp_path: Path, capsys: Out) -> None:

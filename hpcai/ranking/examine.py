@@ -21,6 +21,7 @@ from hpcai.workloads.registry import FURTHER
 
 MOST_SHOWN = 2  # differences in the line of a result that is not sound
 JSON = ".json"
+MOST_BYTES_OF_REPORT = 4 * 2**20  # of a report without its result
 Found = TypeVar("Found")
 # What manipulated files can cause: in the verification, in the libraries that read them, where records contradict.
 UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
@@ -86,6 +87,8 @@ def _differences(different: list[str]) -> str:
 def _report(path: Path) -> Submission | Apart:
     """A printed report without its result: what its own numbers allow is checked."""
     begun = digest(path)
+    if (size := path.stat().st_size) > MOST_BYTES_OF_REPORT:
+        raise InputError(f"{path.name} has {size} bytes; allowed without a result: {MOST_BYTES_OF_REPORT}")
     report = parsed(path.read_text("utf-8", "replace"))
     if found := report_checks.contradictions(report):
         return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")
