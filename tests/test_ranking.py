@@ -2,6 +2,7 @@
 
 import csv
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -153,6 +154,14 @@ def test_the_same_run_counts_once(tmp_path: Path, capsys: Out) -> None:
     for path in (report, second / "result.json"):  # the verified result counts, whatever stands first
         assert f"{path}: the same run as {first / 'result.json'}, counts once" in said
     assert said.count("Twice") == 2 and "from-report" not in said  # once in V2, once in V3
+
+
+def test_an_older_result_and_its_report_are_one_run(tmp_path: Path, capsys: Out) -> None:
+    stored = json.loads((GOLDEN / "schema3" / "result.json").read_text())["summary"]["fingerprint"]
+    report = report_only(tmp_path / "report", of_site("Older"))
+    report.write_text(re.sub("fingerprint=.*", f"fingerprint={stored}", report.read_text()))
+    assert listed(report, GOLDEN / "schema3") == 0
+    assert f"{report}: the same run as {GOLDEN / 'schema3' / 'result.json'}, counts once" in capsys.readouterr().out
 
 
 def test_a_broken_off_run_is_listed_apart(tmp_path: Path, capsys: Out) -> None:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report, report_checks
@@ -68,7 +68,13 @@ def _submission(path: Path, result: Result, file: str) -> Submission | Apart:
         return Apart(str(path), reason)
     assert result.summary is not None, "a result without a summary is not loaded"
     lines = tuple(lines_of(result, cell(path)))
-    return Submission(str(path), result.summary.fingerprint, lines, digest=file)
+    return Submission(str(path), result.summary.fingerprint, lines, digest=file, stored=_stored(path))
+
+
+def _stored(path: Path) -> str:
+    """The fingerprint that a sound result of any schema has in its file."""
+    document: Any = read(path)
+    return str(document["summary"]["fingerprint"])
 
 
 def loaded(path: Path) -> Result:
