@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ranking_files import listed
+from ranking_files import listed, of_site, with_power
 from result_with_tables import result_with_tables
 from result_with_weather import mixed_result
 from small_run import GOLDEN, WEATHER
@@ -72,6 +72,15 @@ def test_a_contradiction_is_found(fault: str) -> None:
     assert before in TEXT
     found = contradictions(parsed(TEXT.replace(before, after)))
     assert any(words in each for each in found), found
+
+
+def test_valid_flops_per_watt_without_energy_or_of_another_power_is_found() -> None:
+    metered = report(with_power(of_site("Metered", ("ENERGY=meter:power.csv",)), 200.0))
+    assert contradictions(parsed(metered)) == []
+    no_energy = re.sub("^Energy  : .*", "Energy  : n/a, none", metered, flags=re.MULTILINE)
+    assert any("but no Energy" in each for each in contradictions(parsed(no_energy)))
+    other = re.sub(r"(mean power, W= *)200", r"\g<1>100", metered)
+    assert any("Valid FLOPS per watt" in each for each in contradictions(parsed(other)))
 
 
 @pytest.mark.parametrize("fault", DIGITS)
