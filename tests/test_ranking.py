@@ -2,6 +2,8 @@
 
 import csv
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,10 @@ from small_run import GOLDEN, WEATHER, renewed
 from test_verify_broken import SIGNAL
 
 from hpcai.ranking import cache
+from hpcai.ranking.examine import examine
+from hpcai.ranking.lists import ranked
+from hpcai.ranking.submission import Submission
+from hpcai.ranking.text import text_of
 from hpcai.record.loading import load
 from hpcai.record.plain import text
 from hpcai.report import files
@@ -86,6 +92,17 @@ def test_fixed_watts_are_in_no_list_of_power(tmp_path: Path, capsys: Out) -> Non
     assert "Claimed" in said and "List from-report" in said and "per-watt" not in said
 
 
+def test_the_column_that_orders_a_list_is_in_its_text(tmp_path: Path) -> None:
+    """Also where wide columns of lower priority would leave no place for it."""
+    written(tmp_path / "run", with_power(of_site("S" * 28, ("ENERGY=meter:power.csv",)), 200.0))
+    found = examine(tmp_path / "run" / "result.json", None, "")
+    assert isinstance(found, Submission)
+    long = {"system": "y" * 28, "network": "z" * 28, "quality": 1e9, "accelerators": 10**9, "covers": "w" * 28}
+    wide = [replace(line, **long, time_to_quality=1e9, regulated_score=1.0) for line in found.lines]
+    for each in ranked([replace(found, lines=tuple(wide))]):
+        assert ("Valid GFLOPS/W" if each.key.by else "Valid PFLOPS") in text_of([each], [])
+
+
 def test_a_search_is_ranked_by_its_highest_ops(tmp_path: Path) -> None:
     result = mixed_result()
     path = written(tmp_path / "mixed", result)
@@ -115,7 +132,7 @@ def test_a_tampered_result_is_never_ranked(tmp_path: Path, capsys: Out) -> None:
     document = json.loads(path.read_text())
     document["tests"][0]["raw"]["ensemble"]["correct"] += 100
     path.write_text(json.dumps(renewed(document)))
-    assert listed(path) == 0
+    assert listed(path) == 2
     said = capsys.readouterr().out
     assert "List " not in said and f"{path}: NOT VERIFIED: " in said
 
@@ -123,7 +140,7 @@ def test_a_tampered_result_is_never_ranked(tmp_path: Path, capsys: Out) -> None:
 def test_a_tampered_report_beside_a_result_is_found(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Tampered"))
     (folder / "report.txt").write_text((folder / "report.txt").read_text().replace("0.2270000", "0.2370000"))
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     assert "NOT VERIFIED: report.txt, line" in capsys.readouterr().out
 
 
@@ -132,7 +149,7 @@ def test_an_invalid_result_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     assert result.summary and result.summary.valid == "INVALID"
     folder = written(tmp_path / "run", result)
     report = report_only(tmp_path / "report", result)
-    assert listed(folder, report, "--no-cache") == 0
+    assert listed(folder, report, "--no-cache") == 2
     said = capsys.readouterr().out
     assert "List " not in said and f"{folder / 'result.json'}: INVALID: " in said and "penalty 4, official 5" in said
     assert f"{report}: from report: HPCAI result is INVALID" in said
@@ -148,6 +165,14 @@ def test_the_same_run_counts_once(tmp_path: Path, capsys: Out) -> None:
     assert said.count("Twice") == 2 and "from-report" not in said  # once in V2, once in V3
 
 
+def test_an_older_result_and_its_report_are_one_run(tmp_path: Path, capsys: Out) -> None:
+    stored = json.loads((GOLDEN / "schema3" / "result.json").read_text())["summary"]["fingerprint"]
+    report = report_only(tmp_path / "report", of_site("Older"))
+    report.write_text(re.sub("fingerprint=.*", f"fingerprint={stored}", report.read_text()))
+    assert listed(report, GOLDEN / "schema3") == 0
+    assert f"{report}: the same run as {GOLDEN / 'schema3' / 'result.json'}, counts once" in capsys.readouterr().out
+
+
 def test_a_broken_off_run_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     whole = of_site("Ended early")
     stopped = broken_off(verify.cases_of(whole)[1], SIGNAL, None)
@@ -155,7 +180,7 @@ def test_a_broken_off_run_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     result = sealed(bare, 2)
     folder = written(tmp_path / "run", result)
     report = report_only(tmp_path / "report", result)
-    assert listed(folder, report) == 0
+    assert listed(folder, report) == 2
     said = capsys.readouterr().out
     assert f"{folder / 'result.json'}: broken off after 1 of 2 tests" in said
     assert f"{report}: from report: broken off" in said and "List " not in said
@@ -180,7 +205,7 @@ def test_only_sound_contents_are_in_the_cache(tmp_path: Path, capsys: Out, monke
     assert listed(folder) == 0
     monkeypatch.setattr(verify, "differences", unchanged)
     (folder / "report.txt").write_text("other")
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     assert "NOT VERIFIED" in capsys.readouterr().out
     assert {path.name for path in (tmp_path / "cache/hpcai/ranking").iterdir()} == entries
 
@@ -218,6 +243,6 @@ def test_contents_that_change_while_they_are_verified(
         return []
 
     monkeypatch.setattr(verify, "differences", altering)
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     said = capsys.readouterr().out
     assert "the files changed while they were read" in said and "List " not in said

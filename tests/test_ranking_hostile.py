@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from ranking_files import listed, of_site, report_only, written
 
-from hpcai.ranking import contents, examine, pool
+from hpcai.ranking import contents, examine, pool, report_parser
 from hpcai.ranking.submission import Apart, Submission
 from hpcai.record.plain import plain, text
+from hpcai.report import files
 from hpcai.results.cells import MOST_TEXT, cell
 
 Out = pytest.CaptureFixture[str]
@@ -46,7 +47,7 @@ def test_hostile_headers(header: str, tmp_path: Path, capsys: Out) -> None:
     assert all(row[1][:1] != "-" and len(row[1]) <= MOST_TEXT + 1 for row in rows)
 
 
-@pytest.mark.parametrize("header", ["\x1b[31mred", "\u202eabc", "a\r=b", "x" * 10_000_000, "\x85 1 2 3 4"])
+@pytest.mark.parametrize("header", ["\x1b[31mred", "\u202eabc", "a\r=b", "x" * 1_000_000, "\x85 1 2 3 4"])
 def test_headers_that_no_input_has(header: str, tmp_path: Path, capsys: Out) -> None:
     """Such a result is not verified; such a report is listed by what is printable."""
     document = plain(of_site("Site"))
@@ -66,21 +67,38 @@ def test_a_large_file_is_refused_by_its_size(tmp_path: Path, capsys: Out) -> Non
     for name in ("result.json", "report.txt"):
         (tmp_path / name).touch()
         os.truncate(tmp_path / name, 2**30)  # without blocks on the disk
-        assert listed(tmp_path / name) == 0
+        assert listed(tmp_path / name) == 2
         assert apart(capsys) == [f"  {tmp_path / name}: {name} has {2**30} bytes; allowed: {contents.MOST_BYTES}"]
+
+
+def test_a_large_report_is_refused_before_it_is_parsed(tmp_path: Path, capsys: Out) -> None:
+    report = report_only(tmp_path / "report", of_site("Large"))
+    os.truncate(report, examine.MOST_BYTES_OF_REPORT + 1)
+    assert listed(report) == 2
+    assert "report.txt has 4194305 bytes; allowed without a result: 4194304" in apart(capsys)[0]
+
+
+@pytest.mark.parametrize("line", [" " * 400, "1 2 KEY (other)", "KEY", "1 2 KEY ", "[ 1", "1 2 Key"])
+def test_what_is_no_setting_is_passed_over(line: str) -> None:
+    assert [*report_parser.settings_of([line])] == []
+
+
+def test_settings_are_read_from_the_right() -> None:
+    lines = ["1  2    KEY", "[section]", "a b    OTHER   (default)"]
+    assert [*report_parser.settings_of(lines)] == [(("", "KEY"), ["1", "2"]), (("section", "OTHER"), ["a", "b"])]
 
 
 def test_a_large_file_beside_a_result_is_refused(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Large"))
     os.truncate(folder / "result.csv", 2**30)
-    assert listed(folder) == 0
+    assert listed(folder) == 2
     assert "result.csv has 1073741824 bytes" in apart(capsys)[0]
 
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[" * 100_000, b"\xff\xfe", b'{"schema": "hpcai-result/5"}', b"NaN"])
 def test_what_is_no_result_is_told_in_one_line(content: bytes, tmp_path: Path, capsys: Out) -> None:
     (tmp_path / "result.json").write_bytes(content)
-    assert listed(tmp_path) == 0
+    assert listed(tmp_path) == 2
     [line] = apart(capsys)
     assert line.startswith(f"  {tmp_path / 'result.json'}: ")
 
@@ -90,7 +108,7 @@ def test_a_pipe_is_not_waited_for(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Pipe"))
     (folder / "series.h5").unlink()
     os.mkfifo(folder / "series.h5")
-    assert listed(tmp_path) == 0
+    assert listed(tmp_path) == 2
     assert [line.rpartition(": ")[2] for line in apart(capsys)] == ["result.json is no file", "series.h5 is no file"]
 
 
@@ -139,10 +157,59 @@ def test_without_permission_for_any_path(tmp_path: Path, capsys: Out, monkeypatc
     assert "could be read" in capsys.readouterr().err
 
 
+def test_a_page_onto_a_pipe_is_written_into_it(tmp_path: Path) -> None:
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK)
+    files.replace(pipe, b"page")
+    assert os.read(reader, 10) == b"page" and pipe.is_fifo() and [*tmp_path.iterdir()] == [pipe]
+    os.close(reader)
+
+
+@pytest.mark.parametrize(
+    "options", [("--baseline", ".", "--html", "a"), ("--baseline", ".", "--list", "a"), ("--html", "")]
+)
+def test_options_that_do_not_belong_together_are_refused(options: tuple[str, ...], capsys: Out) -> None:
+    with pytest.raises(SystemExit) as raised:
+        listed(".", *options)
+    assert raised.value.code == 2 and capsys.readouterr().err.count("\n") == 1
+
+
 def test_a_list_that_there_is_not(tmp_path: Path, capsys: Out) -> None:
     folder = written(tmp_path / "run", of_site("Some"))
     assert listed(folder, "--list", "absent") == 2
     assert "no list 'absent'; there are ensemble/" in capsys.readouterr().err
+
+
+def test_a_report_with_the_row_of_a_table_ends_nothing(tmp_path: Path, capsys: Out) -> None:
+    """Digit 0 in T/V is of no row."""
+    report = report_only(tmp_path / "report", of_site("Hostile"))
+    report.write_text(report.read_text().replace("WR10S1V4", "WR00S1V4"))
+    listed(report, written(tmp_path / "run", of_site("Sound", more=1)))
+    said = capsys.readouterr().out
+    assert f"{report}: a row of the report cannot be read" in said and "  Sound  " in said
+
+
+@pytest.mark.parametrize("error", [RecursionError, StopIteration, KeyError])
+def test_any_error_of_a_file_is_told(error: type[Exception]) -> None:
+    def failing() -> Submission:
+        raise error("deep")
+
+    found = examine.told(Path("a.json"), failing)
+    assert isinstance(found, Apart) and found.reason.startswith(f"cannot be read: {error.__name__}: ")
+
+
+def failing_on(path: Path) -> Submission | Apart:
+    """An error of one file, in its process."""
+    if path.name == "failing.json":
+        raise StopIteration
+    return Apart(str(path), "")
+
+
+def test_an_error_in_a_process_ends_no_ranking() -> None:
+    paths = [Path("failing.json"), *(Path(f"{number}.json") for number in range(pool.FEW))]
+    failed, *others = pool.examined(paths, failing_on, 2)
+    assert failed == Apart("failing.json", pool.ENDED) and {each.reason for each in others} == {""}
 
 
 def killed_by(path: Path) -> Submission | Apart:
@@ -154,9 +221,9 @@ def killed_by(path: Path) -> Submission | Apart:
 
 def test_a_file_that_ends_its_process_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "FEW", 0)
-    files = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]
-    files[0].write_text(text(of_site("First")))
-    files[2].write_text(text(of_site("Last")))
-    first, deadly, last = pool.examined(files, killed_by, 2)
+    paths = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]
+    paths[0].write_text(text(of_site("First")))
+    paths[2].write_text(text(of_site("Last")))
+    first, deadly, last = pool.examined(paths, killed_by, 2)
     assert isinstance(first, Submission) and isinstance(last, Submission)
-    assert deadly == Apart(str(files[1]), pool.ENDED)
+    assert deadly == Apart(str(paths[1]), pool.ENDED)

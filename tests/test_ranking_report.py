@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ranking_files import listed
+from ranking_files import listed, of_site, with_power
 from result_with_tables import result_with_tables
 from result_with_weather import mixed_result
 from small_run import GOLDEN, WEATHER
@@ -74,6 +74,15 @@ def test_a_contradiction_is_found(fault: str) -> None:
     assert any(words in each for each in found), found
 
 
+def test_valid_flops_per_watt_without_energy_or_of_another_power_is_found() -> None:
+    metered = report(with_power(of_site("Metered", ("ENERGY=meter:power.csv",)), 200.0))
+    assert contradictions(parsed(metered)) == []
+    no_energy = re.sub("^Energy  : .*", "Energy  : n/a, none", metered, flags=re.MULTILINE)
+    assert any("but no Energy" in each for each in contradictions(parsed(no_energy)))
+    other = re.sub(r"(mean power, W= *)200", r"\g<1>100", metered)
+    assert any("Valid FLOPS per watt" in each for each in contradictions(parsed(other)))
+
+
 @pytest.mark.parametrize("fault", DIGITS)
 def test_another_digit_is_found(fault: str) -> None:
     pattern, words = DIGITS[fault]
@@ -126,13 +135,13 @@ def test_reports_are_in_lists_of_their_own(tmp_path: Path, capsys: Out) -> None:
 def test_a_report_without_its_end_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     path = tmp_path / "report.txt"
     path.write_text(TEXT.partition("Finished ")[0])
-    assert listed(path) == 0
+    assert listed(path) == 2
     assert f"{path}: from report: broken off" in capsys.readouterr().out
 
 
 def test_a_contradicting_report_is_listed_apart(tmp_path: Path, capsys: Out) -> None:
     path = tmp_path / "report.txt"
     path.write_text(another_digit(DIGITS["Gflops of a row"][0]))
-    assert listed(path) == 0
+    assert listed(path) == 2
     said = capsys.readouterr().out
     assert "from report, not listed: WR10S1V4: Gflops" in said and "List " not in said

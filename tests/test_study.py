@@ -55,6 +55,13 @@ def test_every_input_belongs_to_a_figure_and_is_legal() -> None:
         assert str(problem.run["OUTPUT"]) == path.stem and problem.cases(2, 0)
 
 
+def test_a_run_that_is_given_twice_counts_once(tmp_path: Path) -> None:
+    shutil.copy(GOLDEN / "result.json", tmp_path / "result.json")
+    once, _ = reading.read([GOLDEN], figure("v3-fig5"))
+    twice, _ = reading.read([GOLDEN, GOLDEN / "result.json", tmp_path], figure("v3-fig5"))
+    assert twice == once
+
+
 def test_a_figure_is_printed_and_written(tmp_path: Path) -> None:
     finished = command("v3-fig5", GOLDEN, "--out", tmp_path)
     assert finished.returncode == 0, finished.stderr

@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     asked = parser.parse_args(arguments)
     if asked.rules and not asked.baseline:
         parser.error("--rules needs --baseline")
+    if asked.baseline and (asked.html is not None or asked.list):
+        parser.error("--html and --list are of lists; with --baseline there are none")
+    if asked.html == "":
+        parser.error("--html needs the name of a file")
     return _accepted(asked) if asked.baseline else _ranked(asked)
 
 
@@ -54,7 +58,7 @@ def _accepted(asked: argparse.Namespace) -> int:
 
 
 def _ranked(asked: argparse.Namespace) -> int:
-    """Print the lists; the exit code: 0 something was listed, 2 there was nothing to read."""
+    """Print the lists; the exit code: 0 something was listed, 2 nothing was."""
     if asked.html:
         document.require()
     collected = collect(asked.path)
@@ -82,12 +86,14 @@ def _published(lists: Sequence[Ranked], asked: str) -> list[Ranked]:
 
 
 def _code(collected: Collected, lists: Sequence[Ranked], chosen: Sequence[Ranked], asked: str) -> int:
-    if collected.files and collected.readable and not (asked and not chosen):
-        return 0
-    if collected.files and collected.readable:
-        print(f"hpcai-ranking: no list {asked!r}; there are {_names(lists)}", file=sys.stderr)
-    else:
+    if not (collected.files and collected.readable):
         print("hpcai-ranking: no result.json and no report.txt could be read", file=sys.stderr)
+    elif asked and not chosen:
+        print(f"hpcai-ranking: no list {asked!r}; there are {_names(lists)}", file=sys.stderr)
+    elif not chosen:
+        print("hpcai-ranking: nothing could be listed", file=sys.stderr)
+    else:
+        return 0
     return InputError.exit_code
 
 

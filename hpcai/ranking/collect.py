@@ -32,7 +32,7 @@ def collect(paths: Sequence[str]) -> Collected:
             continue
         files = [*_walked(path, visited, found)] if is_folder else [path]
         found.readable = found.readable or os.access(path, os.R_OK)
-        found.files += [file for file in files if file not in found.files[-1:]]
+        found.files += files
     found.files = [*dict.fromkeys(found.files)]
     return found
 

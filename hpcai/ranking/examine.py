@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report, report_checks
@@ -21,6 +21,7 @@ from hpcai.workloads.registry import FURTHER
 
 MOST_SHOWN = 2  # differences in the line of a result that is not sound
 JSON = ".json"
+MOST_BYTES_OF_REPORT = 4 * 2**20  # of a report without its result
 Found = TypeVar("Found")
 # What manipulated files can cause: in the verification, in the libraries that read them, where records contradict.
 UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
@@ -39,7 +40,7 @@ def told(path: Path, read: Callable[[], Found]) -> Found | Apart:
         return read()
     except HpcaiError as error:
         return Apart(str(path), cell(error))
-    except UNFIT as error:
+    except Exception as error:  # noqa: BLE001, a manipulated file may cause any error, and must not end the ranking
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
 
 
@@ -67,7 +68,13 @@ def _submission(path: Path, result: Result, file: str) -> Submission | Apart:
         return Apart(str(path), reason)
     assert result.summary is not None, "a result without a summary is not loaded"
     lines = tuple(lines_of(result, cell(path)))
-    return Submission(str(path), result.summary.fingerprint, lines, digest=file)
+    return Submission(str(path), result.summary.fingerprint, lines, digest=file, stored=_stored(path))
+
+
+def _stored(path: Path) -> str:
+    """The fingerprint that a sound result of any schema has in its file."""
+    document: Any = read(path)
+    return str(document["summary"]["fingerprint"])
 
 
 def loaded(path: Path) -> Result:
@@ -86,6 +93,8 @@ def _differences(different: list[str]) -> str:
 def _report(path: Path) -> Submission | Apart:
     """A printed report without its result: what its own numbers allow is checked."""
     begun = digest(path)
+    if (size := path.stat().st_size) > MOST_BYTES_OF_REPORT:
+        raise InputError(f"{path.name} has {size} bytes; allowed without a result: {MOST_BYTES_OF_REPORT}")
     report = parsed(path.read_text("utf-8", "replace"))
     if found := report_checks.contradictions(report):
         return Apart(str(path), f"from report, not listed: {'; '.join(map(cell, found[:MOST_SHOWN]))}")

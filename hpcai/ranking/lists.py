@@ -44,7 +44,8 @@ def without_repeated(outcomes: Iterable[Submission | Apart]) -> Iterator[Submiss
     outcomes = [*outcomes]
     kept: dict[str, Submission] = {}
     for found in sorted(_submissions(outcomes), key=lambda each: each.origin != VERIFIED):
-        kept.setdefault(found.fingerprint, found)
+        one = next((kept[name] for name in found.names if name in kept), found)
+        kept |= {name: one for name in found.names if name not in kept}
     for each in outcomes:
         first = kept.get(each.fingerprint) if isinstance(each, Submission) else None
         yield each if first in (None, each) else Apart(each.path, f"the same run as {first.path}, counts once")

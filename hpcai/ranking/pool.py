@@ -12,7 +12,7 @@ from hpcai.ranking.submission import Apart
 Task = TypeVar("Task")
 Made = TypeVar("Made")
 FEW = 8  # tasks that one process has done before others have started
-ENDED = "the process that verified it was ended, by lack of memory or a signal"
+ENDED = "the process that verified it was ended, by lack of memory, a signal or an error"
 
 
 def examined(files: Sequence[Path], examine: Callable[[Path], Made], jobs: int) -> list[Made | Apart]:
@@ -50,7 +50,8 @@ def _alone(function: Callable[[Task], Made], task: Task) -> Made | None:
 
 
 def _outcome(future: Future[Made] | None) -> Made | None:
+    """The outcome; None also where it failed, or cannot be sent between processes."""
     try:
         return future.result() if future else None
-    except BrokenProcessPool:
+    except Exception:  # noqa: BLE001, BrokenProcessPool, or any error of the task: no file ends the ranking
         return None

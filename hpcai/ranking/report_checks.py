@@ -95,6 +95,7 @@ def _row(row: ReportedRow, report: Report) -> Iterator[str]:
     if abs(row.gflops - rate) > HALF_GFLOPS * max(rate, 1e-2) + HALF:
         yield f"{row.tv}: Gflops {row.gflops:g}, FLOPS {rate:.7f} GFLOP/s"
     yield from _operations(row, rate)
+    yield from _per_watt(row)
     yield from _quality(row)
     yield from _valid_flops(row, report)
 
@@ -111,6 +112,18 @@ def _operations(row: ReportedRow, rate: float) -> Iterator[str]:
         yield f"{row.tv}: Gflops {row.gflops:g}, credited / Time {credited / max(row.seconds, HALF_SECONDS) / 1e9:.4f}"
     if not text.startswith(SEARCH) and credited != row.n * per_sample:
         yield f"{row.tv}: {credited} operations credited, N x operations of a sample {row.n * per_sample}"
+
+
+def _per_watt(row: ReportedRow) -> Iterator[str]:
+    """Valid FLOPS per watt is Valid FLOPS / mean power, and there is none without Energy."""
+    scores = row.scores
+    if "valid_flops_per_watt" not in scores:
+        return
+    watts, printed = scores.get("mean_watts", 0.0), scores["valid_flops_per_watt"]
+    if row.notes.get("Energy", "n/a").startswith("n/a") or watts <= HALF or "valid_flops" not in scores:
+        yield f"{row.tv}: Valid FLOPS per watt, but no Energy"
+    elif abs(printed - (expected := scores["valid_flops"] / watts)) > 2e9 * HALF * (1 + 1 / watts) + expected * 1e-6:
+        yield f"{row.tv}: Valid FLOPS per watt {printed / 1e9:.7f} GFLOP/s/W, of the printed ones {expected / 1e9:.7f}"
 
 
 def _share(row: ReportedRow) -> float | None:

@@ -20,7 +20,7 @@ ROW = re.compile(
 )
 SCORE = re.compile(r" *(?P<name>\S.*?)= *(?P<value>-?\d+\.\d{7}|n/a.*?|not reached)(?: \.{6} (?P<verdict>[A-Z ]+))?")
 NOTE = re.compile(r"(?P<name>[A-Z][a-z]{3,6}) *: (?P<text>.*)")
-SETTING = re.compile(r"(?P<values>.*?) +(?P<key>[A-Z][A-Z0-9]+)(?: +\(default\))?")
+KEY, DEFAULT = re.compile("[A-Z][A-Z0-9]+"), " (default)"
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def parsed(text: str) -> Report:
         version=banner[1],
         date=banner[2],
         notes=_notes(lines[: (heads or ends)[0]]),
-        settings=dict(_settings(lines[: (heads or ends)[0]])),
+        settings=dict(settings_of(lines[: (heads or ends)[0]])),
         rows=[_row(lines[start + 2 : end]) for start, end in zip(heads, ends, strict=True)],
         summary=summary,
         final=next((line for line in lines if line.startswith("Final Summary::")), ""),
@@ -101,19 +101,23 @@ def _notes(lines: Sequence[str]) -> dict[str, str]:
     return {match["name"]: match["text"] for match in reversed(found)}
 
 
-def _settings(lines: Sequence[str]) -> Iterator[tuple[tuple[str, str], Sequence[str]]]:
+def settings_of(lines: Sequence[str]) -> Iterator[tuple[tuple[str, str], Sequence[str]]]:
     """The echo of the input."""
     section = ""
     for line in lines:
         if line.startswith("[") and line.endswith("]"):
             section = line[1:-1]
-        elif match := SETTING.fullmatch(line):
-            yield (section, match["key"]), match["values"].split()
+            continue
+        values, blank, key = line.removesuffix(DEFAULT).rstrip(" " * line.endswith(DEFAULT)).rpartition(" ")
+        if blank and KEY.fullmatch(key):
+            yield (section, key), values.split()
 
 
 def _row(lines: Sequence[str]) -> ReportedRow:
     row = ROW.fullmatch(lines[0]) if lines else None
-    workload = next((each for each in registry.workloads() if row and str(each.digit) == row["tv"][2]), None)
+    workload = next(
+        (each for each in registry.workloads() if row and each.digit and str(each.digit) == row["tv"][2]), None
+    )
     if row is None or workload is None:
         raise InputError("a row of the report cannot be read")
     found = [match for match in map(SCORE.fullmatch, lines[1:]) if match]

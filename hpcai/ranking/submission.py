@@ -83,13 +83,22 @@ class Line:
 
 @dataclass(frozen=True)
 class Submission:
-    """A sound result: its lines, and the digest by which the same run is known again; `digest`: SHA-256 of the file."""
+    """A sound result: its lines, and the digest by which the same run is known again; `digest`: SHA-256 of the file.
+
+    stored: the fingerprint that stands in the file, where its schema is an older one; its report has it as well.
+    """
 
     path: str
     fingerprint: str
     lines: tuple[Line, ...]
     origin: str = VERIFIED
     digest: str = ""
+    stored: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The digests by which the same run is known again."""
+        return [*filter(None, (self.fingerprint, self.stored))]
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from hpcai.report.entries import comma_separated
 from hpcai.results.cells import Value, spreadsheet_safe
 
 PETA = 1e15
+PER_WATT_HEAD = "Valid GFLOPS/W"
 COUNTS = ("Accelerators", "Ranks", "P", "Q", "Epochs")
 
 
@@ -65,7 +66,7 @@ COLUMNS = (
     Column("% of ceiling", lambda line: _scaled(line.ceiling_share, 0.01), ".1f", 3),
     Column("kW", lambda line: _scaled(line.watts, 1e3), ".2f", 4),
     Column("Power of", lambda line: line.covers, "", 6),
-    Column("Valid GFLOPS/W", lambda line: _scaled(line.valid_flops_per_watt, 1e9), ".4g", 3),
+    Column(PER_WATT_HEAD, lambda line: _scaled(line.valid_flops_per_watt, 1e9), ".4g", 3),
     Column("CV %", lambda line: _scaled(line.cv, 0.01), ".2f", 4),
     Column("Level", lambda line: line.key.level, "", 99),
     Column("Date", lambda line: line.date, "", 5),

@@ -3,8 +3,8 @@
 from collections.abc import Iterable, Iterator, Sequence
 
 from hpcai.ranking.lists import Ranked
-from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line
-from hpcai.ranking.table import COLUMNS, RANK, Column
+from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line, ListKey
+from hpcai.ranking.table import COLUMNS, PER_WATT_HEAD, RANK, Column
 from hpcai.results.cells import cell
 from hpcai.workloads import registry
 
@@ -12,6 +12,7 @@ WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the prior
 GAP = "  "
 # what scores that rank are called
 ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS", "valid_flops_per_watt": "Valid FLOPS per watt"}
+HEADS = {"valid_flops": "Valid PFLOPS", "highest_ops": "OPS", "": "Kernel ceiling"}  # their columns
 
 
 def text_of(lists: Iterable[Ranked], apart: Sequence[Apart]) -> str:
@@ -27,7 +28,7 @@ def _apart(apart: Iterable[Apart]) -> Iterator[str]:
 
 
 def _list(each: Ranked) -> Iterator[str]:
-    columns = _fitting(each.lines)
+    columns = _fitting(each.lines, _ordering(each.key))
     cells = [[RANK, *(column.head for column in columns)], *_rows(each.lines, columns)]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     yield f"List {each.key.name}"
@@ -56,13 +57,21 @@ def _notes(lines: Iterable[Line]) -> Iterator[str]:
     yield from (f"  source: {source}" for source in published)
 
 
-def _fitting(lines: Sequence[Line]) -> list[Column]:
-    """Columns with values, in their order; of those that do not fit the least important are left out."""
+def _ordering(key: ListKey) -> str:
+    """The heading of the column by which a list is ordered."""
+    return PER_WATT_HEAD if key.by else HEADS.get(registry.workload(key.section).ranked_by, "")
+
+
+def _fitting(lines: Sequence[Line], ordering: str) -> list[Column]:
+    """Columns with values, in their order; of those that do not fit the least important are left out.
+
+    The column by which the list is ordered stands in every list.
+    """
     filled = [column for column in COLUMNS if column.priority < NEVER and any(_texts(lines, column))]
     left, chosen = WIDTH - len(RANK), set[Column]()
-    for column in sorted(filled, key=lambda each: each.priority):
+    for column in sorted(filled, key=lambda each: each.priority * (each.head != ordering)):
         width = len(GAP) + max(len(column.head), *map(len, _texts(lines, column)))
-        if column.priority == 0 or width <= left:
+        if column.priority == 0 or column.head == ordering or width <= left:
             chosen.add(column)
             left -= width
     return [column for column in filled if column in chosen]

@@ -64,6 +64,6 @@ class Table(Entry, kw_only=True):
 
 def scores_of(kind: type[Row]) -> type[Record]:
     """The record of the scores of a workload's rows."""
-    found = next(each.record for each in fields(kind) if each.name == "scores")
+    found = next((each.record for each in fields(kind) if each.name == "scores"), None)
     assert found is not None, "the scores of a row are a record"
     return found

@@ -81,9 +81,15 @@ def write_system(folder: Path, description: str) -> None:
 
 
 def replace(path: Path, data: bytes) -> None:
-    """Write or replace a file: whoever reads it sees the old or the new one, whole. HpcaiError if it cannot be."""
+    """Write or replace a file: whoever reads it sees the old or the new one, whole. HpcaiError if it cannot be.
+
+    What is no regular file, such as /dev/stdout or a pipe, is written into and stays what it is.
+    """
     temporary = path.with_name(f".{path.name}")
     try:
+        if path.exists() and not path.is_file():
+            path.write_bytes(data)
+            return
         with temporary.open("wb") as file:
             file.write(data)
             file.flush()

@@ -25,9 +25,17 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         return [], []
     if not paths:
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
-    results = [(path, _verified(path)) for path in paths]
+    results = _each_once([(path, _verified(path)) for path in paths])
     tests = tests_of(results, figure)
     return tests, [table for _, result in results for table in tables_of(result)]
+
+
+def _each_once(results: Sequence[tuple[Path, Result]]) -> list[tuple[Path, Result]]:
+    """The results without those of a run that stands before them."""
+    found: dict[str, tuple[Path, Result]] = {}
+    for path, result in results:
+        found.setdefault(result.summary.fingerprint if result.summary else str(path), (path, result))
+    return [*found.values()]
 
 
 def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:
