@@ -227,3 +227,14 @@ def test_a_file_that_ends_its_process_ends_no_other(tmp_path: Path, monkeypatch:
     first, deadly, last = pool.examined(paths, killed_by, 2)
     assert isinstance(first, Submission) and isinstance(last, Submission)
     assert deadly == Apart(str(paths[1]), pool.ENDED)
+
+
+def test_a_file_that_takes_too_long_is_listed_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(examine, "MOST_SECONDS", 0.05)
+
+    def endless() -> Submission:
+        while True:
+            pass
+
+    found = examine.told(tmp_path, endless)
+    assert isinstance(found, Apart) and "TimeoutError: not verified within 0.05 s" in found.reason

@@ -1,7 +1,10 @@
 """One file: verified, then its lines; or why it is not ranked."""
 
 import os
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +22,7 @@ from hpcai.results.cells import cell
 from hpcai.verification import verify
 from hpcai.workloads.registry import FURTHER
 
+MOST_SECONDS = 300.0  # of a file; a large result takes seconds
 MOST_SHOWN = 2  # differences in the line of a result that is not sound
 JSON = ".json"
 MOST_BYTES_OF_REPORT = 4 * 2**20  # of a report without its result
@@ -37,11 +41,31 @@ def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
 def told(path: Path, read: Callable[[], Found]) -> Found | Apart:
     """What a file has, or why it cannot be used."""
     try:
-        return read()
+        with _deadline(MOST_SECONDS):
+            return read()
     except HpcaiError as error:
         return Apart(str(path), cell(error))
     except Exception as error:  # noqa: BLE001, a manipulated file may cause any error, and must not end the ranking
         return Apart(str(path), cell(f"cannot be read: {type(error).__name__}: {error}"))
+
+
+@contextmanager
+def _deadline(seconds: float) -> Iterator[None]:
+    """Context manager: TimeoutError in the block after so many seconds, in the first thread of a process only."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def late(*_: object) -> None:
+        raise TimeoutError(f"not verified within {seconds:g} s")
+
+    before = signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def verified(path: Path, cache: Cache | None, source: str) -> tuple[Result, str]:
