@@ -38,6 +38,8 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("0 EPOCHS", "0 is out of range; allowed: a whole number from 1 to 2147483647"),
         ("-1 SAMPLES", "-1 is out of range; allowed: 0 = all, else a whole number from 2 to"),
         ("1 SAMPLES", "1 is out of range"),
+        ("1e-300 ENERGY", "1e-300 is out of range; allowed: auto | none | meter:PATH | a number from 1 to 1000000"),
+        ("1e308 ENERGY", "1e308 is out of range"),
         ("7 RESOLUTION", "7 is out of range; allowed: 0 = the dataset's own, else a whole number from 8 to 1024"),
         ("1025 RESOLUTION", "1025 is out of range"),
         ("1e9999 EPOCHS", "1e9999 is out of range"),

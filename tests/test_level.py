@@ -191,3 +191,10 @@ def test_the_document_lists_the_prefixes() -> None:
 def test_the_levels_are_declared_alike() -> None:
     (key,) = (key for key in keys_of("") if key.name == "LEVEL")
     assert key.choices == get_args(Level) == tuple(EQUAL)
+
+
+@pytest.mark.parametrize("name", OFFICIAL)
+def test_keys_that_change_nothing_measured_are_allowed_at_every_level(name: str) -> None:
+    changes = ("MLLOG=on", "ENERGY=250", "TELEMETRY=10", "TIMELIMIT=900", "OUTPUT=other")
+    for level in get_args(Level):
+        assert broken(official(name, *changes, f"LEVEL={level}"), machine()) == ()

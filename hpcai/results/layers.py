@@ -18,6 +18,7 @@ from hpcai.inputfile.values import words_for
 from hpcai.record.entry import Entry, Row
 from hpcai.record.library_variables import layer_of
 from hpcai.record.machine import Environment
+from hpcai.results.comparable import UNMEASURED
 from hpcai.workloads import registry
 
 SUBJECTS = {
@@ -39,8 +40,8 @@ EXECUTION = ("MAPPING", "COMPILE", "STAGE", "ALLREDUCE", "PARALLEL")  # KEYs of 
 # PRECISION and KERNELS have lists or rows of their own at every level; the others change nothing that is measured.
 UNRESTRICTED = frozenset(
     {
-        *("OUTPUT", "LEVEL", "REPEAT", "TIMELIMIT", "TELEMETRY", "ENERGY"),
-        *("PRECISION", "KERNELS", "GROUPS", "DEGREE"),
+        *UNMEASURED,
+        *("REPEAT", "PRECISION", "KERNELS", "GROUPS", "DEGREE"),
         *EXECUTION,
     }
 )
