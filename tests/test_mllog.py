@@ -206,8 +206,9 @@ def test_a_search_has_the_trials_of_each_group() -> None:
 
 @pytest.mark.slow
 def test_a_run_that_is_broken_off_leaves_an_aborted_log(tmp_path: Path) -> None:
+    """Although a validation reached the target."""
     path = tmp_path / "input.dat"
-    path.write_text(INPUT.replace("0.05 TARGET", "1 TARGET").replace("2 EPOCHS", "99 EPOCHS"), "utf-8")
+    path.write_text(INPUT.replace("2 EPOCHS", "9999 EPOCHS"), "utf-8")
     job = run_job([BENCH, path, "--set", "TIMELIMIT=20"], 2, tmp_path)
     assert job.returncode == 3 and not job.leftovers, job.stderr
     (folder,) = (tmp_path / "results").iterdir()

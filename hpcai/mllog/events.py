@@ -47,7 +47,8 @@ def events(
     for training in trainings:
         for interval in training.intervals:
             yield from _interval(interval, training)
-    status = constants.SUCCESS if _reached(model, trainings) else constants.ABORTED
+    broken_off = any(training.broken_off for training in trainings)
+    status = constants.SUCCESS if _reached(model, trainings) and not broken_off else constants.ABORTED
     yield Event(stopped, constants.RUN_STOP, kind="end", metadata={constants.STATUS: status})
 
 

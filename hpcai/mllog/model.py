@@ -35,12 +35,13 @@ class Model:
 class Trained:
     """A training: its epochs and validations, and qualities by the epoch, from 1, after which they were measured.
 
-    trial: of a search, the number of the trial.
+    trial: of a search, the number of the trial. broken_off: ended by a shutdown of the run.
     """
 
     intervals: Sequence[Interval]
     qualities: Mapping[int, float]
     trial: int | None = None
+    broken_off: bool = False
 
 
 @dataclass(frozen=True)

@@ -114,10 +114,15 @@ class ModelLog:
 
 
 def logged(
-    milestones: Milestones, curve: Sequence[Validation], samples: int, trial: int | None = None
+    milestones: Milestones,
+    curve: Sequence[Validation],
+    samples: int,
+    trial: int | None = None,
+    broken_off: bool = False,
 ) -> Trained:
     """A training as a log has it; `curve` are its validations on so many samples, as the workload records them."""
-    return Trained(milestones.intervals, {entry.epoch: entry.quality(samples) for entry in curve}, trial)
+    qualities = {entry.epoch: entry.quality(samples) for entry in curve}
+    return Trained(milestones.intervals, qualities, trial, broken_off)
 
 
 def _nodes(active: ActiveGroup) -> tuple[int, int]:

@@ -178,7 +178,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
             self.log.mark()
         samples = self.trained.sampler.size, len(self.dataset.validation)
-        training = logged(self.trained.milestones, self._curve(), samples[1])
+        training = logged(self.trained.milestones, self._curve(), samples[1], broken_off=self.trained.stopped)
         self.log.write([training], self.case.network, samples, self.target)
 
     def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
