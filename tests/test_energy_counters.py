@@ -156,6 +156,27 @@ def test_a_wrong_line_of_a_meter_is_refused_by_number(line: str, tmp_path: Path)
         joules_between(path, BEGIN, 5.0)
 
 
+def test_a_gap_within_the_interval_is_refused(tmp_path: Path) -> None:
+    path = meter(tmp_path, (-300.0, 100.0), (-1.0, 100.0), (59.0, 100.0), (119.5, 100.0), (400.0, 100.0))
+    assert joules_between(path, BEGIN, 50.0) == pytest.approx(5000)
+    with pytest.raises(NotCountedError, match=r"60\.500 s between two samples"):
+        joules_between(path, BEGIN, 100.0)
+
+
+def test_a_time_of_a_meter_without_an_offset_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "meter.csv"
+    path.write_text("2026-03-01T11:59:59Z,100\n2026-03-01T12:00:10,100\n")
+    with pytest.raises(NotCountedError, match="line 2: the time needs an offset"):
+        joules_between(path, BEGIN, 5.0)
+
+
+def test_a_meter_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for path in (tmp_path / "fifo", tmp_path):
+        with pytest.raises(NotCountedError, match="no regular file"):
+            joules_between(path, BEGIN, 5.0)
+
+
 def test_a_meter_that_is_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotCountedError, match="No such file"):
         joules_between(tmp_path / "none.csv", BEGIN, 5.0)

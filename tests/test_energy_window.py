@@ -176,8 +176,8 @@ def test_a_meter_is_read_after_the_region_and_aligned_by_utc(covers: bool, root:
 
     def use(own: Path, node: int) -> None:
         now = clock.utc_instant()
-        before, after = now - timedelta(seconds=3600), now + timedelta(seconds=3600 if covers else -1800)
-        path.write_text(f"{before.isoformat()},500\n{after.isoformat()},500\n")
+        times = [now + timedelta(seconds=at) for at in range(-60, 600 if covers else -30, 20)]
+        path.write_text("".join(f"{time.isoformat()},500\n" for time in times))
 
     found, _ = measured(f"meter:{path}", root, max(1, MPI.COMM_WORLD.size), use)
     assert (found.source, found.covers) == ("meter", "node")

@@ -117,9 +117,9 @@ def problem_text(problem: Problem) -> str:
     return "\n".join([*problem.headers, *echo(problem)]) + "\n"
 
 
-@pytest.mark.parametrize("word", ["0", "-5", "1e999", "meter:", "watts", "file:x"])
+@pytest.mark.parametrize("word", ["0", "1e-300", "1e308", "-5", "1e999", "meter:", "watts", "file:x"])
 def test_other_energy_is_refused(word: str) -> None:
-    with pytest.raises(InputError, match=r"ENERGY.*allowed: auto \| none \| meter:PATH \| a number above 0"):
+    with pytest.raises(InputError, match=r"ENERGY.*allowed: auto \| none \| meter:PATH \| a number from 1 to 1000000"):
         parse(INPUT.format(epochs=1), [f"ENERGY={word}"])
 
 
