@@ -40,7 +40,7 @@ class Recorder:
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             self._keep()
             if problem.run["MLLOG"] == "on":
-                files.write_system(self._folder, system.text(head, device))
+                _write_system(self._folder, system.text(head, device))
             _print(banner(head))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 
@@ -84,6 +84,14 @@ class Recorder:
         if not summary.complete:
             return HpcaiError.exit_code
         return 1 if summary.failed else 0
+
+
+def _write_system(folder: Path, description: str) -> None:
+    """Write the system description of the MLPerf logs; without it the run goes on, and rank 0 says so."""
+    try:
+        files.write_system(folder, description)
+    except HpcaiError as error:
+        print(f"hpcai: no MLPerf logs: {error}", file=sys.stderr, flush=True)
 
 
 def _print(text: str) -> None:

@@ -15,7 +15,8 @@ from job_folder import END, listing, prepared
 from launch import BENCH, ROOT, mpirun, run_job
 from small_run import Run, bench
 
-from hpcai.mllog import RULES, log_path
+from hpcai import recorder
+from hpcai.mllog import FOLDER, RULES, log_path
 
 ABSENT = "NO mlperf_logging: LOGS NOT CHECKED"
 checker = pytest.importorskip("mlperf_logging.compliance_checker.mlp_compliance", reason=ABSENT)
@@ -226,3 +227,11 @@ def test_without_the_package_the_run_is_refused(tmp_path: Path) -> None:
     assert (job.returncode, job.stdout, listing(folder)) == (2, "", before)
     assert "MLLOG on needs the package mlperf-logging; allowed: pip install 'hpcai-bench[mllog]'" in job.stderr
     assert job.stderr.count("\n") == 1 and job.stderr.startswith("hpcai: ")
+
+
+def test_a_folder_that_cannot_be_made_is_told_and_ends_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / FOLDER).write_text("a file of this name")
+    recorder._write_system(tmp_path, "{}")
+    assert "hpcai: no MLPerf logs: cannot make the folder" in capsys.readouterr().err

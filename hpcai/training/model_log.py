@@ -89,7 +89,7 @@ class ModelLog:
         path = mllog.log_path(self._folder, self._case.index, self._active.group.coordinates.group)
         try:
             writer.write(path, content(writer.system_description(self._folder)))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, LookupError, TypeError) as error:  # of the folder, or of its system.json
             return f"{path}: {getattr(error, 'strerror', None) or error}"
         return ""
 
