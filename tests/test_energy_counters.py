@@ -7,13 +7,20 @@ from time import sleep
 from typing import Any
 
 import pytest
-from energy_files import Tree, two_packages, used
+from energy_files import RANGE, Tree, two_packages, used
 
 from hpcai.machine import energy_counters
 from hpcai.machine.energy_counters import GpuCounter, NotCountedError, PmCounters, Rapl, counters
 from hpcai.machine.power_meter import joules_between
 
 BEGIN = datetime(2026, 3, 1, 12, 0, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def counting_in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files here count the joules of minutes at once."""
+    monkeypatch.setattr(energy_counters, "LATE", 1e6)
+
 
 
 def test_packages_and_dram_are_counted_across_the_end_of_a_counter(tmp_path: Path) -> None:
@@ -23,6 +30,17 @@ def test_packages_and_dram_are_counted_across_the_end_of_a_counter(tmp_path: Pat
     used(tree, 4000)
     assert int((tmp_path / "class/powercap/intel-rapl:0/energy_uj").read_text()) < 2 * 10**9  # started again
     assert rapl.joules() == pytest.approx(4000, abs=1e-6) and rapl.covers == "packages and DRAM"
+
+
+def test_a_counter_that_was_set_to_0_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It looks like the end of its range, with more joules than a package uses."""
+    monkeypatch.setattr(energy_counters, "LATE", 1.0)
+    tree = Tree(tmp_path).domain("intel-rapl:0", "package-0")
+    rapl = Rapl(tmp_path)
+    rapl.begin()
+    tree.count("intel-rapl:0", RANGE - 4_000_000)
+    with pytest.raises(NotCountedError, match=r"262139 J in .* s; was it set to 0\?"):
+        rapl.joules()
 
 
 def test_without_dram_only_packages_are_covered(tmp_path: Path) -> None:

@@ -24,6 +24,13 @@ MEASURED = Energy(
 )
 
 
+@pytest.fixture(autouse=True)
+def counting_in_no_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files here count the joules of minutes at once."""
+    monkeypatch.setattr(energy_counters, "LATE", 1e6)
+
+
+
 class Awake:
     """A shutdown that never comes."""
 

@@ -18,6 +18,7 @@ SYSTEM = Path("/sys")
 MICRO = 1e-6
 # Watts that a domain does not exceed: within range / watts seconds its counter starts again from 0 at most once.
 MOST_WATTS = {"package": 500.0, "dram": 200.0}
+LATE = 1.0  # seconds by which a counter may follow
 SHARE_OF_RANGE = 0.25  # of that time, between two readings
 
 
@@ -96,7 +97,10 @@ class _Domain:
         count, time = _number(self._path), clock.now()
         if (seconds := time - self._time) >= self.shortest:
             raise NotCountedError(f"{self._path}: it may have started from 0 more than once in {seconds:.0f} s")
-        self.microjoules += self._since(count)
+        counted = self._since(count)
+        if counted * MICRO > self._watts * (seconds + LATE):
+            raise NotCountedError(f"{self._path}: {counted * MICRO:.0f} J in {seconds:.1f} s; was it set to 0?")
+        self.microjoules += counted
         self._count, self._time = count, time
 
     def _since(self, count: int) -> int:
