@@ -35,7 +35,7 @@ WITHOUT = {key: "\n".join(line for line in SMALL.splitlines() if key not in line
         ("2 3 PENALTY", "one value, here are 2"),
         ("1e-3 EPOCHS", "1e-3 is not a whole number"),
         ("32.5 EPOCHS", "32.5 is not a whole number"),
-        ("0 EPOCHS", "0 is out of range; allowed: a whole number from 1 to 2147483647"),
+        ("0 EPOCHS", "0 is out of range; allowed: a whole number from 1 to 1000000"),
         ("-1 SAMPLES", "-1 is out of range; allowed: 0 = all, else a whole number from 2 to"),
         ("1 SAMPLES", "1 is out of range"),
         ("1e-300 ENERGY", "1e-300 is out of range; allowed: auto | none | meter:PATH | a number from 1 to 1000000"),
