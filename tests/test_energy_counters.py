@@ -198,3 +198,8 @@ def test_a_meter_that_is_no_regular_file_is_refused(tmp_path: Path) -> None:
 def test_a_meter_that_is_missing_is_refused(tmp_path: Path) -> None:
     with pytest.raises(NotCountedError, match="No such file"):
         joules_between(tmp_path / "none.csv", BEGIN, 5.0)
+
+
+def test_a_path_of_a_meter_that_the_system_refuses_is_told(tmp_path: Path) -> None:
+    with pytest.raises(NotCountedError, match="File name too long"):
+        joules_between(tmp_path / (300 * "m"), BEGIN, 5.0)

@@ -18,9 +18,9 @@ def joules_between(path: Path, begin: datetime, seconds: float) -> float:
     NotCountedError if the file cannot be read, does not cover the interval, or has a gap of over MOST_SECONDS in it.
     """
     earliest, latest, joules = None, 0.0, 0.0
-    if path.exists() and not path.is_file():  # to read a FIFO may take forever
-        raise NotCountedError(f"{path}: no regular file")
     try:
+        if path.exists() and not path.is_file():  # to read a FIFO may take forever
+            raise NotCountedError(f"{path}: no regular file")
         for one, other in pairwise(_samples(path, begin)):
             earliest, latest = one[0] if earliest is None else earliest, other[0]
             if one[0] < seconds and other[0] > 0 and (gap := other[0] - one[0]) > MOST_SECONDS:
