@@ -35,6 +35,29 @@ class Run:
     result: Json
 
 
+SEARCH = """A small search
+of the tests
+[nas]
+fashion DATASET
+64 SAMPLES
+1 GROUPS
+2 DEGREE
+16 BATCH
+4 EPOCHS
+2 TRIALS
+2 ROUNDS
+"""
+
+
+@cache
+def run_of(text: str, *changes: str) -> Run:
+    """A run of an input on two ranks, made once for all tests; changes: KEY=VALUE of --set."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "input.dat"
+        path.write_text(text, "utf-8")
+        return bench([str(path), *(word for change in changes for word in ("--set", change))], 2)
+
+
 @cache
 def live_run() -> Run:
     """The small problem on two ranks."""

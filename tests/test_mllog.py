@@ -3,17 +3,15 @@
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable
 from datetime import datetime
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from job_folder import END, listing, prepared
 from launch import BENCH, ROOT, mpirun, run_job
-from small_run import Run, bench
+from small_run import SEARCH, Run, run_of
 
 from hpcai import recorder
 from hpcai.mllog import FOLDER, RULES, log_path
@@ -37,29 +35,7 @@ none SCALING
 0.002 LEARNRATE
 0.05 TARGET
 """
-SEARCH = """Acme
-search
-on MLLOG
-[nas]
-fashion DATASET
-64 SAMPLES
-1 GROUPS
-2 DEGREE
-16 BATCH
-4 EPOCHS
-2 TRIALS
-2 ROUNDS
-"""
-_FOLDER = tempfile.TemporaryDirectory()
 Json = dict[str, Any]
-
-
-@cache
-def run(text: str = INPUT, *changes: str) -> Run:
-    """A run with logs on two ranks."""
-    path = Path(_FOLDER.name) / "input.dat"
-    path.write_text(text, "utf-8")
-    return bench([str(path), *(word for change in changes for word in ("--set", change))], 2)
 
 
 def lines_of(path: Path) -> list[Json]:
@@ -68,7 +44,7 @@ def lines_of(path: Path) -> list[Json]:
 
 
 def log(group: int, done: Run | None = None) -> list[Json]:
-    return lines_of(log_path((done or run()).folder, 1, group))
+    return lines_of(log_path((done or run_of(INPUT)).folder, 1, group))
 
 
 def one(events: list[Json], key: str) -> Json:
@@ -86,7 +62,7 @@ def accepted(path: Path) -> bool:
 def test_the_packages_checker_accepts_the_log_of_each_group(group: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", "3.0.0"]
     config = subprocess.run([sys.executable, "-m", "hpcai.mllog"], cwd=ROOT, capture_output=True, text=True)
-    options = ["--werror", "--config", config.stdout.strip(), str(log_path(run().folder, 1, group))]
+    options = ["--werror", "--config", config.stdout.strip(), str(log_path(run_of(INPUT).folder, 1, group))]
     done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0 and "SUCCESS" in done.stderr, done.stderr
 
@@ -150,7 +126,7 @@ def test_the_packages_checker_refuses_altered_logs(name: str, tmp_path: Path) ->
 
 
 def test_the_content_is_that_of_the_run() -> None:
-    result, events = run().result, log(0)
+    result, events = run_of(INPUT).result, log(0)
     (test,) = result["tests"]
     values = {event["key"]: event["value"] for event in events}
     assert values["submission_org"] == 'Acme, "the" <site>'
@@ -162,14 +138,14 @@ def test_the_content_is_that_of_the_run() -> None:
     qualities = [entry["correct"] / 2000 for entry in test["raw"]["curve"]]
     assert [event["value"] for event in events if event["key"] == "eval_accuracy"] == qualities
     assert one(log(1), "group")["value"] == 1
-    assert str(ROOT) not in log_path(run().folder, 1, 0).read_text("utf-8")
+    assert str(ROOT) not in log_path(run_of(INPUT).folder, 1, 0).read_text("utf-8")
 
 
 def test_the_times_are_those_of_the_run() -> None:
-    result = run().result
+    result = run_of(INPUT).result
     (test,) = result["tests"]
     energy, begun = test["raw"]["energy"], datetime.fromisoformat(result["date"]).timestamp()
-    written = log_path(run().folder, 1, 0).stat().st_mtime
+    written = log_path(run_of(INPUT).folder, 1, 0).stat().st_mtime
     for events in (log(0), log(1)):
         start, stop = (one(events, key)["time_ms"] / 1000 for key in ("run_start", "run_stop"))
         assert begun < start < stop < written
@@ -181,24 +157,24 @@ def test_the_times_are_those_of_the_run() -> None:
 
 
 def test_the_system_description_has_all_fields() -> None:
-    path = run().folder / "mllog" / "system.json"
+    path = run_of(INPUT).folder / "mllog" / "system.json"
     valid, name, *_ = systems.check_system_desc(str(path), "hpc", "3.0.0")
-    found, environment = json.loads(path.read_text("utf-8")), run().result["environment"]
+    found, environment = json.loads(path.read_text("utf-8")), run_of(INPUT).result["environment"]
     assert valid and name == found["system_name"] == f"{environment['processor']} x 1 node"
     assert found["number_of_nodes"] == "1" and found["host_processor_model_name"] == environment["processor"]
     assert found["cooling"] == "" and found["framework"].startswith("torch ")
 
 
 def test_throughput_is_of_the_models_that_reached_the_target() -> None:
-    (test,) = run().result["tests"]
+    (test,) = run_of(INPUT).result["tests"]
     rate = 60 * 2 / test["raw"]["energy"]["seconds"]
     assert test["scores"]["models_per_minute"] == pytest.approx(rate)
-    assert f"models that reached the target per minute= {rate:16.7f}" in run().job.stdout
+    assert f"models that reached the target per minute= {rate:16.7f}" in run_of(INPUT).job.stdout
 
 
 @pytest.mark.slow
 def test_a_search_has_the_trials_of_each_group() -> None:
-    done = run(SEARCH)
+    done = run_of(SEARCH, "MLLOG=on")
     path = log_path(done.folder, 1, 0)
     trials = {event["metadata"]["trial"] for event in lines_of(path) if event["key"] == "eval_accuracy"}
     assert trials == {1, 2} and accepted(path)

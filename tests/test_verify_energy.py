@@ -2,15 +2,13 @@
 
 import copy
 import csv
-import tempfile
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from alterations import put, verified
 from report_readers import assert_report_matches
-from small_run import Run, bench, rebuilt
+from small_run import SEARCH, Run, rebuilt, run_of
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Problem, parse
@@ -28,33 +26,12 @@ fashion DATASET
 {epochs} EPOCHS
 0.05 TARGET
 """
-SEARCH = """Energy
-of a search
-[nas]
-fashion DATASET
-64 SAMPLES
-1 GROUPS
-2 DEGREE
-16 BATCH
-4 EPOCHS
-2 TRIALS
-2 ROUNDS
-"""
-_FOLDER = tempfile.TemporaryDirectory()
 ENERGY = ("tests", 0, "raw", "energy")
-
-
-@cache
-def run(text: str, *changes: str) -> Run:
-    """A test on two ranks."""
-    path = Path(_FOLDER.name) / "input.dat"
-    path.write_text(text, "utf-8")
-    return bench([str(path), *(word for change in changes for word in ("--set", change))], 2)
 
 
 def fixed() -> Run:
     """A test of some seconds at 250 W a node."""
-    return run(INPUT.format(epochs=4), "ENERGY=250")
+    return run_of(INPUT.format(epochs=4), "ENERGY=250")
 
 
 def test_fixed_watts_are_printed_recorded_and_verified() -> None:
@@ -124,7 +101,7 @@ def test_other_energy_is_refused(word: str) -> None:
 
 
 def test_a_run_without_energy_says_so() -> None:
-    done = run(INPUT.format(epochs=1), "ENERGY=none")
+    done = run_of(INPUT.format(epochs=1), "ENERGY=none")
     assert done.job.stdout.count("Energy  : n/a, ENERGY none\n") == 1
     assert done.result["tests"][0]["scores"]["mean_watts"] is None
     assert "energy of the timed region, J=  n/a, see Energy" in done.job.stdout
@@ -132,7 +109,7 @@ def test_a_run_without_energy_says_so() -> None:
 
 @pytest.mark.slow
 def test_a_search_has_energy() -> None:
-    done = run(SEARCH, "ENERGY=250")
+    done = run_of(SEARCH, "ENERGY=250")
     (test,) = done.result["tests"]
     energy = test["raw"]["energy"]
     assert energy["joules"] == pytest.approx(250 * energy["seconds"]) and energy["seconds"] >= test["raw"]["seconds"]

@@ -7,11 +7,9 @@ from pathlib import Path
 from hpcai.machine import memory
 from hpcai.machine.nvml import Gpus
 from hpcai.machine.traffic_counters import SYSTEM, TrafficCounters
+from hpcai.record.machine import QUANTITIES
 
-# Bytes per second: received and sent between nodes, sent within the node, received and sent by NVLink.
-TRAFFIC = ("received_between", "sent_between", "sent_within", "received_nvlink", "sent_nvlink")
-# Share of the processors' time, bytes, share of the GPUs' time, bytes of a GPU.
-NAMES = ("processors", "memory_bytes", "gpus", "gpu_memory_bytes", *TRAFFIC)
+NAMES = QUANTITIES
 SHARES = ("processors", "gpus")
 Values = tuple[float | None, ...]
 

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from hpcai.formulas import score
+from hpcai.formulas.official_rules import IMAGES
 from hpcai.ranking.lists import Ranked
 from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, Line, ListKey
 from hpcai.ranking.table import COLUMNS, PER_WATT_HEAD, RANK, Column
@@ -10,6 +12,10 @@ from hpcai.workloads import registry
 
 WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title
 GAP = "  "
+RECOMPUTED = (
+    f"; Recomputed by {score.PUBLISHED_OPERATIONS / 1e9:.1f} GFLOP an image and "
+    f"(top-1 / {IMAGES.target})^{score.PUBLISHED_PENALTY:g}"
+)
 # what scores that rank are called
 ORDER = {"valid_flops": "Valid FLOPS", "highest_ops": "highest OPS", "valid_flops_per_watt": "Valid FLOPS per watt"}
 HEADS = {"valid_flops": "Valid PFLOPS", "highest_ops": "OPS", "": "Kernel ceiling"}  # their columns
@@ -41,11 +47,10 @@ def description(each: Ranked) -> str:
     """What a list is ordered by, and where its numbers are from."""
     key, workload = each.key, registry.workload(each.key.section)
     if key.origin == LITERATURE:
-        constant = "; Recomputed by 23.0 GFLOP an image and (top-1 / 0.763)^10"
         recomputed = any(line.recomputed is not None for line in each.lines)
-        return f"literature: published figures, not verified{constant * recomputed}"
-    score = ORDER["valid_flops_per_watt"] if key.by else ORDER.get(workload.ranked_by, workload.ranked_by)
-    order = f"ordered by {score or key.subject}"
+        return f"literature: published figures, not verified{RECOMPUTED * recomputed}"
+    by = ORDER["valid_flops_per_watt"] if key.by else ORDER.get(workload.ranked_by, workload.ranked_by)
+    order = f"ordered by {by or key.subject}"
     return order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
 
 

@@ -66,9 +66,11 @@ class Quantities(Record, kw_only=True):
     sent_nvlink: Annotated[NonNegative | None, about("sent by NVLink (NVML), sum of the GPUs", unit="B/s")] = None
 
 
+QUANTITIES = Quantities.__struct_fields__
+TRAFFIC = QUANTITIES[4:]  # bytes per second
 OF_NODE = "seconds, then the quantities in the order of `average`"
-Values = Annotated[tuple[float | None, ...], Meta(min_length=9, max_length=9)]
-Sample = Annotated[tuple[float | None, ...], Meta(min_length=10, max_length=10)]
+Values = Annotated[tuple[float | None, ...], Meta(min_length=len(QUANTITIES), max_length=len(QUANTITIES))]
+Sample = Annotated[tuple[float | None, ...], Meta(min_length=len(QUANTITIES) + 1, max_length=len(QUANTITIES) + 1)]
 Series = Annotated[tuple[Sample, ...], Meta(max_length=KEPT_SAMPLES)]
 AtTimes = Annotated[tuple[Values, ...], Meta(max_length=KEPT_SAMPLES)]
 

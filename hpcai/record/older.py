@@ -10,12 +10,11 @@ from typing import Any
 
 from hpcai.inputfile.key import Key
 from hpcai.inputfile.keys import keys_of
+from hpcai.record.machine import TRAFFIC
 from hpcai.record.plain import Json, digest
 from hpcai.record.result import SCHEMA
 from hpcai.workloads import registry
 
-# Bytes per second, the last quantities of a sample
-TRAFFIC = ("received_between", "sent_between", "sent_within", "received_nvlink", "sent_nvlink")
 # Fields that a schema added, by their names.
 ADDED_BY_4 = frozenset(
     {

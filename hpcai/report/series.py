@@ -19,9 +19,9 @@ from typing import Any
 import h5py
 import numpy as np
 
-from hpcai.machine.node_sensors import NAMES, TRAFFIC
+from hpcai.machine.node_sensors import NAMES
 from hpcai.record.entry import Row
-from hpcai.record.machine import Telemetry
+from hpcai.record.machine import TRAFFIC, Telemetry
 from hpcai.record.result import Result
 from hpcai.workloads import registry
 

@@ -14,10 +14,8 @@ MOVED = {
     "sent_nvlink": ", sent",
 }
 NOT_SAMPLED = "n/a, not sampled"
-
-
 UNKNOWN = Quantities(processors=None, memory_bytes=None, gpus=None, gpu_memory_bytes=None)
-TRAFFIC = {
+LINES = {
     "received_between": "received between nodes, of a node, GB/s",
     "sent_between": "sent between nodes, of a node, GB/s",
     "sent_within": "sent within a node by loopback, GB/s",
@@ -31,7 +29,7 @@ def lines(seen: Telemetry | None, accelerated: bool) -> Iterator[str]:
     yield score("utilisation of the processors, average", average.processors, unknown)
     without = unknown if accelerated or not seen else "n/a, no GPU"
     yield score("utilisation of the GPUs, average", average.gpus, without)
-    for name, words in TRAFFIC.items():
+    for name, words in LINES.items():
         value = getattr(average, name)
         yield score(words, None if value is None else value / GB, unknown)
 

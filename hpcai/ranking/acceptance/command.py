@@ -6,8 +6,8 @@ from pathlib import Path
 
 from hpcai.errors import InputError
 from hpcai.machine import program_source
-from hpcai.ranking.acceptance.compare import FAILED, Baseline, Line, baseline_of, compared
-from hpcai.ranking.acceptance.metrics import Measured, differing, measured
+from hpcai.ranking.acceptance.compare import Baseline, Line, baseline_of, compared
+from hpcai.ranking.acceptance.metrics import FAILED, PASSED, Measured, differing, measured
 from hpcai.ranking.acceptance.rules import SHIPPED, rules_of
 from hpcai.ranking.acceptance.text import closing, csv_text, differences, table
 from hpcai.ranking.cache import Cache
@@ -91,7 +91,7 @@ def _head(baseline: str, found: Baseline, rules: Path) -> list[str]:
 
 def _code(acceptance: Acceptance, lines: Sequence[Line]) -> int:
     verdicts = {line.verdict for line in lines}
-    return NOT_ACCEPTED if FAILED in verdicts or acceptance.apart or not {*verdicts} & {"PASSED"} else ACCEPTED
+    return NOT_ACCEPTED if FAILED in verdicts or acceptance.apart or PASSED not in verdicts else ACCEPTED
 
 
 def _examine(path: Path, cache: Cache | None, source: str) -> Measured | Apart:

@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from hpcai.errors import InputError
-from hpcai.ranking.acceptance.metrics import Measured, Part
+from hpcai.ranking.acceptance.metrics import FAILED, NOT_CHECKED, PASSED, Measured, Part
 from hpcai.ranking.acceptance.rules import Rule
-
-PASSED, FAILED, NOT_CHECKED = "PASSED", "FAILED", "NOT CHECKED"
 
 
 @dataclass(frozen=True)

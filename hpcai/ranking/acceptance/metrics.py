@@ -16,7 +16,8 @@ from hpcai.results.comparable import facts_of
 from hpcai.workloads import registry
 
 TESTS, CEILINGS = "tests", "ceilings"  # groups of metrics
-PASSED, CHECKS_FAILED = "PASSED", "a check is FAILED"
+PASSED, FAILED, NOT_CHECKED = "PASSED", "FAILED", "NOT CHECKED"
+CHECKS_FAILED = "a check is FAILED"
 OF_ROW = ("seconds", "gflops")
 FREE = ("SEED", "REPEAT")  # KEYs that may differ
 MUST_AGREE = ("processor", "device", "accelerators", "nodes", "ranks")

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator, Sequence
 
-from hpcai.ranking.acceptance.compare import FAILED, Baseline, Line
-from hpcai.ranking.acceptance.metrics import Measured
+from hpcai.ranking.acceptance.compare import Baseline, Line
+from hpcai.ranking.acceptance.metrics import FAILED, Measured
 from hpcai.ranking.submission import MOST_REASON, Apart
 from hpcai.report.entries import comma_separated
 from hpcai.report.text import counted

@@ -10,7 +10,7 @@ from hpcai.study.figures import FIGURES
 from hpcai.study.over_time import OverTime, at_times, cells, curve, name_of
 
 MEGA = 1e6
-TRAFFIC = {
+SHOWN = {
     "received_between": "received between nodes",
     "sent_between": "sent between nodes",
     "sent_within": "within nodes, loopback",
@@ -30,11 +30,11 @@ class V2Fig5(OverTime):
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         known = [(test, test.telemetry) for test in tests if test.telemetry is not None]
-        kinds = (f"{name}, MB/s, {kind}" for name in TRAFFIC.values() for kind in ("mean", "maximum"))
+        kinds = (f"{name}, MB/s, {kind}" for name in SHOWN.values() for kind in ("mean", "maximum"))
         columns = ("test", "nodes", *kinds, f"{COMPUTED}, MB/s, mean")
-        scales = dict.fromkeys(TRAFFIC, MEGA)
+        scales = dict.fromkeys(SHOWN, MEGA)
         rows = tuple(
-            (name_of(test), found.nodes, *cells(found, TRAFFIC, scales), _computed(test, found))
+            (name_of(test), found.nodes, *cells(found, SHOWN, scales), _computed(test, found))
             for test, found in known
         )
         return Drawing(columns, rows, tuple(each for test, found in known for each in _curves(test, found)))
@@ -47,7 +47,7 @@ def _computed(test: Row, telemetry: Telemetry) -> Cell:
 
 
 def _curves(test: Row, telemetry: Telemetry) -> Iterator[Curve]:
-    for name, words in TRAFFIC.items():
+    for name, words in SHOWN.items():
         found = curve(f"{words}, test {name_of(test)}", telemetry, name, MEGA)
         if found:
             yield found
