@@ -1,6 +1,7 @@
 """Folders of results for the tests of the lists: stored ones, and others made by the program's own functions."""
 
 from pathlib import Path
+from zlib import crc32
 
 from msgspec import structs
 from result_with_tables import result_with_tables
@@ -19,13 +20,14 @@ HEADER = "HPCAI benchmark input file"
 
 
 def of_site(header: str, changes: tuple[str, ...] = (), more: int = 0) -> Result:
-    """The stored result, as a run with another first header line, other settings, and more right images."""
+    """The stored result, as a run with another first header line, set-up time, settings, and more right images."""
     stored = load(GOLDEN / "result.json")
     text = stored.input.text.replace(HEADER, header, 1)
     problem = parse(text, list(changes), name=stored.input.name)
     first, *others = stored.tests
     better = structs.replace(first.raw.ensemble, correct=first.raw.ensemble.correct + more)
-    first = structs.replace(first, raw=structs.replace(first.raw, ensemble=better))
+    other = structs.replace(first.raw.phases, set_up=first.raw.phases.set_up + 1e-9 * crc32(header.encode()))
+    first = structs.replace(first, raw=structs.replace(first.raw, ensemble=better, phases=other))
     return verify.rebuilt(structs.replace(stored, input=input_of(problem), tests=(first, *others)))
 
 

@@ -11,7 +11,7 @@ from hpcai.record.loading import entry_of
 from hpcai.record.machine import Memory
 from hpcai.record.record import Record, fields
 from hpcai.record.result import RunCeilings
-from hpcai.report.telemetry import TRAFFIC
+from hpcai.report.telemetry import LINES
 from hpcai.workloads.registry import workload
 
 Json = dict[str, Any]
@@ -49,7 +49,7 @@ def machine_named(test: Json) -> Json:
     values = dict(labelled(Memory(**{**used, "data": None})))
     names = {"processors": "processors", "GPUs": "gpus"}
     values |= {f"utilisation of the {words}, average": average.get(name) for words, name in names.items()}
-    rates = {words: average.get(name) for name, words in TRAFFIC.items()}
+    rates = {words: average.get(name) for name, words in LINES.items()}
     return values | {words: None if rate is None else rate / 1e9 for words, rate in rates.items()}
 
 

@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from msgspec import to_builtins
 
-from hpcai.machine.node_sensors import NAMES, TRAFFIC, Values
+from hpcai.machine.node_sensors import NAMES, Values
+from hpcai.record.machine import TRAFFIC
 
 
 def monitor(world: Any, interval: float = 30.0) -> Any:

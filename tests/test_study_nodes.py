@@ -105,3 +105,13 @@ def test_images_and_weather_are_drawn_from_two_results(tmp_path: Path) -> None:
     finished = command("v2-fig4", GOLDEN, WEATHER, "--out", tmp_path)
     assert finished.returncode == 0, finished.stderr
     assert "generated-weather" in finished.stdout and "fashion" in finished.stdout
+
+
+def test_tables_of_other_products_do_not_belong_together() -> None:
+    one = result_with_tables()
+    table, *others = one.tables
+    other = replace(one, tables=(replace(table, settings={**table.settings, "BATCH": 3}), *others))
+    with pytest.raises(InputError, match="BATCH of tables is 2 and 3"):
+        reading._tables_agree([one, other], ("PRECISION",))
+    reading._tables_agree([one, one], ("PRECISION",))
+    reading._tables_agree([one, other], ("PRECISION", "BATCH"))

@@ -7,9 +7,10 @@ import pytest
 from traffic_files import Interfaces
 
 from hpcai import clock
-from hpcai.machine.node_sensors import NAMES, TRAFFIC, NodeSensors
+from hpcai.machine.node_sensors import NAMES, NodeSensors
 from hpcai.machine.nvml import Gpus
 from hpcai.machine.traffic_counters import TrafficCounters
+from hpcai.record.machine import TRAFFIC
 
 NOTHING = (None, None)
 
@@ -65,6 +66,19 @@ def test_no_byte_counts_twice(tree: Interfaces) -> None:
     found = rates(tree, lambda it: (move(it), *map(much, ("bond0", "br0", "eth0.5", "veth7", "ib0"))))
     assert found[:2] == (500.0, 300.0)
     assert rates(tree, lambda it: it.set_port("mlx5_0", 100, 50))[:2] == (200.0, 100.0)
+
+
+def test_of_two_interfaces_with_a_device_the_upper_one_counts(tree: Interfaces) -> None:
+    """As of a virtual machine whose interface hands its traffic to one of hardware."""
+    tree.add("enP1")
+    (tree.root / "class/net/eth0/lower_enP1").symlink_to(tree.root / "class/net/enP1")
+    assert rates(tree, lambda it: (move(it), it.set("enP1", 900, 500)))[:2] == (500.0, 300.0)
+
+
+@pytest.mark.parametrize("device", ["class/infiniband/efa_0/ports/1/counters", "class/cxi/cxi0"])
+def test_rdma_without_counters_is_unknown(tree: Interfaces, device: str) -> None:
+    (tree.root / device).mkdir(parents=True)
+    assert rates(tree, move) == (None, None, 20.0, *NOTHING)
 
 
 def test_ip_over_infiniband_counts_without_counters_of_its_port(tree: Interfaces) -> None:

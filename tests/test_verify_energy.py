@@ -2,10 +2,12 @@
 
 import copy
 import csv
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 from alterations import put, verified
 from report_readers import assert_report_matches
 from small_run import SEARCH, Run, rebuilt, run_of
@@ -13,6 +15,7 @@ from small_run import SEARCH, Run, rebuilt, run_of
 from hpcai.errors import HpcaiError, InputError
 from hpcai.inputfile import Problem, parse
 from hpcai.inputfile.echo import echo
+from hpcai.preflight.case_checks import check
 from hpcai.verification import verify
 
 INPUT = """Energy
@@ -115,3 +118,13 @@ def test_a_search_has_energy() -> None:
     assert energy["joules"] == pytest.approx(250 * energy["seconds"]) and energy["seconds"] >= test["raw"]["seconds"]
     assert test["scores"]["mean_watts"] == pytest.approx(250)
     assert verify.differences(done.folder / "result.json") == []
+
+
+def test_a_meter_that_is_no_file_is_refused_before_the_run(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", tmp_path):
+        (case, *_) = parse(INPUT.format(epochs=1), [f"ENERGY=meter:{path}"]).cases(2)
+        with pytest.raises(InputError, match=f"ENERGY meter:{path}: no regular file; allowed: the file of a meter"):
+            check([case], torch.device("cpu"))
+    (case, *_) = parse(INPUT.format(epochs=1), [f"ENERGY=meter:{tmp_path}/later.csv"]).cases(2)
+    check([case], torch.device("cpu"))

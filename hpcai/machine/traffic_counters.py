@@ -2,9 +2,12 @@
 
 Between nodes: the network interfaces in `class/net`, and the InfiniBand and RoCE ports in `class/infiniband`, whose
 counters are in units of 4 bytes. Every byte counts once: of bonds, bridges and VLANs only the interfaces of hardware
-below them, which have a `device`; in a container without such interfaces those that lie on no other (`lower_*`); never
-IP over InfiniBand beside the port that carries it. Within the node: the loopback interface, which receives what it
-sends, and NVLink. Memory that processes share, as MPI uses it within a node, has no counter.
+below them, which have a `device`, and of two such the upper one, which counts for both; in a container without such
+interfaces those that lie on no other (`lower_*`); never IP over InfiniBand beside the port that carries it. Within the
+node: the loopback interface, which receives what it sends, and NVLink. Memory that processes share, as MPI uses it
+within a node, has no counter.
+
+A device of RDMA without such counters, as of EFA or Slingshot, makes the bytes between nodes unknown.
 
 A counter that decreases was reset or has wrapped around; it, or one that appears or cannot be read, makes its interval
 unknown: None, never 0 and never negative.
@@ -20,6 +23,7 @@ from hpcai.machine.nvml import Gpus
 
 SYSTEM = Path("/sys")
 LOOPBACK = "lo"
+SLINGSHOT = "class/cxi"  # whose traffic by RDMA no interface counts
 INFINIBAND = 32  # `type` of an interface that is IP over InfiniBand, ARPHRD_INFINIBAND
 WORD = 4  # bytes, the unit of port_rcv_data and port_xmit_data
 Counts = Mapping[str, int]  # bytes by interface
@@ -64,10 +68,12 @@ def _rate(before: Counts | None, now: Counts | None, seconds: float) -> float | 
 
 
 def _between(root: Path, interface: str, port: str) -> Counts | None:
-    """Bytes of one direction by interface and port; None if there is none, or one cannot be read."""
+    """Bytes of one direction by interface and port; None if there is none, or one cannot be read or has no counter."""
     try:
-        ports = {str(path): path for path in (root / "class/infiniband").glob(f"*/ports/*/counters/{port}")}
+        ports = {str(path): path / "counters" / port for path in (root / "class/infiniband").glob("*/ports/*")}
         names = [*_interfaces(root, bool(ports))]
+        if any((root / SLINGSHOT).glob("*")):
+            return None
     except OSError:
         return None
     found, words = _read({name: _statistic(root, name, interface) for name in names}, 1), _read(ports, WORD)
@@ -81,7 +87,9 @@ def _statistic(root: Path, name: str, counter: str) -> Path:
 def _interfaces(root: Path, has_ports: bool) -> Iterator[str]:
     """Names of the interfaces that count; has_ports: InfiniBand ports are counted as well."""
     paths = sorted(path for path in (root / "class/net").iterdir() if path.is_dir() and path.name != LOOPBACK)
-    hardware = [path for path in paths if (path / "device").exists()]
+    devices = [path for path in paths if (path / "device").exists()]
+    below = {lower.name.removeprefix("lower_") for path in devices for lower in path.glob("lower_*")}
+    hardware = [path for path in devices if path.name not in below]
     for path in hardware or [path for path in paths if not any(path.glob("lower_*"))]:
         if not (has_ports and _kind(path) == INFINIBAND):
             yield path.name

@@ -1,5 +1,6 @@
 """Checks of cases before they run, without MPI: dataset, network, device, libraries."""
 
+import os
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from hpcai.data.source import source_of
 from hpcai.errors import HpcaiError, InputError
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
+from hpcai.inputfile.cases import METER, path_of
+from hpcai.inputfile.key import Setting
 from hpcai.machine import compilers
 from hpcai.networks.graph import Graph
 from hpcai.preflight.preconditions import preconditions
@@ -77,8 +80,17 @@ def _refused_training(case: Case, device: torch.device) -> str:
         or precision.refusal(case.precision, device)
         or site_kernels.refusal(case)
         or (mllog.refusal() if case.mllog == "on" else "")
+        or _refused_meter(case.energy)
         or preconditions(case.workload).refusal(case, device)
     )
+
+
+def _refused_meter(energy: Setting) -> str:
+    """A meter's file may be made while the test runs; what is there already must be a file."""
+    path = path_of(energy, METER) if str(energy).startswith(METER) else ""
+    if not os.path.exists(path) or os.path.isfile(path):
+        return ""
+    return f"ENERGY {energy}: no regular file; allowed: the file of a meter"
 
 
 def _refused_choice(kernels: str, how: str, precision: str) -> str:

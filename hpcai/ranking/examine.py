@@ -5,8 +5,11 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
+
+from msgspec.json import encode
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.ranking import from_report, report_checks
@@ -34,7 +37,7 @@ UNFIT = (*verify.UNFIT, RuntimeError, AssertionError)
 def examine(path: Path, cache: Cache | None, source: str) -> Submission | Apart:
     """What a file has for the lists; `source`: SHA-256 of the program's source."""
     if path.suffix == JSON:
-        return told(path, lambda: _submission(path, *verified(path, cache, source)))
+        return told(path, lambda: _submission(path, verified(path, cache, source)))
     return told(path, lambda: _report(path))
 
 
@@ -68,13 +71,19 @@ def _deadline(seconds: float) -> Iterator[None]:
         signal.signal(signal.SIGALRM, before)
 
 
-def verified(path: Path, cache: Cache | None, source: str) -> tuple[Result, str]:
-    """The result of a file, verified, and the file's SHA-256; InputError if it is not sound.
+class Sound(NamedTuple):
+    """A verified result, the SHA-256 of its file, and the fingerprint that stands in the file, whatever its schema."""
 
-    Its files must not change during the verification.
-    """
+    result: Result
+    file: str
+    stored: str
+
+
+def verified(path: Path, cache: Cache | None, source: str) -> Sound:
+    """The result of a file, verified; InputError if it is not sound, or its files changed during the verification."""
     begun = digest(path)
-    result = loaded(path)
+    document: Any = read(path)
+    result = loaded(document)
     found = digests(path, result)
     name = name_of(found, source, os.environ.get(FURTHER, ""))
     known = cache is not None and cache.knows(name)
@@ -84,26 +93,27 @@ def verified(path: Path, cache: Cache | None, source: str) -> tuple[Result, str]
         raise InputError("the files changed while they were read")
     if cache and not known:
         cache.enter(name)
-    return result, begun
+    return Sound(result, begun, str(document["summary"]["fingerprint"]))
 
 
-def _submission(path: Path, result: Result, file: str) -> Submission | Apart:
+def _submission(path: Path, sound: Sound) -> Submission | Apart:
+    result = sound.result
     if reason := why_not_ranked(result):
         return Apart(str(path), reason)
     assert result.summary is not None, "a result without a summary is not loaded"
+    further = (sound.stored, _measurements(result))
     lines = tuple(lines_of(result, cell(path)))
-    return Submission(str(path), result.summary.fingerprint, lines, digest=file, stored=_stored(path))
+    return Submission(str(path), result.summary.fingerprint, lines, digest=sound.file, further=further)
 
 
-def _stored(path: Path) -> str:
-    """The fingerprint that a sound result of any schema has in its file."""
-    document: Any = read(path)
-    return str(document["summary"]["fingerprint"])
+def _measurements(result: Result) -> str:
+    """A digest of all raw measurements: no two runs have the same times."""
+    entries = (*result.tests, *result.tables)
+    return sha256(encode([entry.raw for entry in entries])).hexdigest()
 
 
-def loaded(path: Path) -> Result:
-    """The result; of an older schema with the status and scores by today's rules."""
-    document = read(path)
+def loaded(document: Any) -> Result:
+    """The result of a document; of an older schema with the status and scores by today's rules."""
     result = result_of(document)
     return verify.rebuilt(result) if is_older(document) else result
 

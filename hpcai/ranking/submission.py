@@ -85,7 +85,8 @@ class Line:
 class Submission:
     """A sound result: its lines, and the digest by which the same run is known again; `digest`: SHA-256 of the file.
 
-    stored: the fingerprint that stands in the file, where its schema is an older one; its report has it as well.
+    further: digests by which it is known as well: the fingerprint in a file of an older schema, which its report has
+    too, and that of the measurements, whatever header stands above them.
     """
 
     path: str
@@ -93,12 +94,12 @@ class Submission:
     lines: tuple[Line, ...]
     origin: str = VERIFIED
     digest: str = ""
-    stored: str = ""
+    further: tuple[str, ...] = ()
 
     @property
     def names(self) -> list[str]:
         """The digests by which the same run is known again."""
-        return [*filter(None, (self.fingerprint, self.stored))]
+        return [*filter(None, (self.fingerprint, *self.further))]
 
 
 @dataclass(frozen=True)

@@ -53,7 +53,7 @@ class Figure(ABC):
 
     score: a score that its tests have; by default one of trainings of models together. varied: KEYs in which its tests
     may differ, while they agree in all others; None: in all. made: what ours are, over the drawing. of_results: whether
-    it is drawn from results; else it needs none.
+    it is drawn from results; else it needs none. of_tables: whether it has the tables of products too; they agree.
     """
 
     title: ClassVar[str]
@@ -63,6 +63,7 @@ class Figure(ABC):
     score: ClassVar[str] = "valid_flops"
     varied: ClassVar[tuple[str, ...] | None] = ()
     published: ClassVar[Published | None] = None
+    of_tables: ClassVar[bool] = False
     made: ClassVar[str] = "measured here"
     of_results: ClassVar[bool] = True
 

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from hpcai.errors import InputError
-from hpcai.record.entry import Row
+from hpcai.record.entry import Row, Table
 from hpcai.record.loading import load
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
@@ -27,6 +27,8 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
     results = _each_once([(path, _verified(path)) for path in paths])
     tests = tests_of(results, figure)
+    if figure.of_tables:
+        _tables_agree([result for _, result in results], figure.varied or ())
     return tests, [table for _, result in results for table in tables_of(result)]
 
 
@@ -83,6 +85,20 @@ def agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> No
         for value in values[1:]:
             if value != values[0]:
                 raise _different(f"{name} of the machine", values[0], value, varied)
+
+
+def _tables_agree(results: Sequence[Result], varied: Sequence[str]) -> None:
+    """InputError that names the first KEY in which tables of products differ."""
+    tables = [table for result in results for table in result.tables if _has_products(result, table)]
+    for table in tables[1:]:
+        expected = dict(facts_of(tables[0], varied))
+        for name, value in facts_of(table, varied):
+            if expected.get(name) != value:
+                raise _different(f"{name} of tables", expected.get(name), value, varied)
+
+
+def _has_products(result: Result, table: Table) -> bool:
+    return any(row.test == table.index for row in result.kernels)
 
 
 def _different(name: str, one: object, other: object, varied: Sequence[str]) -> InputError:

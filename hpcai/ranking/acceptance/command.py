@@ -97,4 +97,4 @@ def _code(acceptance: Acceptance, lines: Sequence[Line]) -> int:
 def _examine(path: Path, cache: Cache | None, source: str) -> Measured | Apart:
     if path.suffix != JSON:
         return Apart(str(path), "a report alone is not compared")
-    return told(path, lambda: measured(path, verified(path, cache, source)[0]))
+    return told(path, lambda: measured(path, verified(path, cache, source).result))

@@ -13,6 +13,7 @@ from hpcai.ranking.examine import JSON, UNFIT, loaded
 from hpcai.ranking.page.drawing import drawn
 from hpcai.ranking.report_parser import Report, ReportedRow, parsed
 from hpcai.record.entry import Row
+from hpcai.record.loading import read
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result
 from hpcai.report.closing import summary_of
@@ -65,7 +66,7 @@ def detail(task: Task) -> Detail:
 
 
 def _of_result(task: Task) -> Detail:
-    result = loaded(Path(task.path))
+    result = loaded(read(Path(task.path)))
     test = next((test for test in result.tests if test.index == task.index), None)
     plots, note = _plots(task, result) if task.plotted else ([], "")
     return Detail(

@@ -22,6 +22,7 @@ class V2Fig1(Figure):
     paper = "HPC AI500 V2, Fig. 1: digits not published"
     x, y = "ranks", "GFLOP/s"
     varied = (*GRID, "PRECISION")
+    of_tables = True
 
     def drawn(self, tests: Sequence[Row], tables: Sequence[KernelTable]) -> Drawing:
         ordered, rates = by_ranks(tests), _rates(tables)
