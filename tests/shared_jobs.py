@@ -83,9 +83,9 @@ class SharedJobs:
     def end(self) -> None:
         """Kill the jobs that still run: their reports are not needed any more."""
         self.pool.shutdown(wait=False, cancel_futures=True)
-        if self.running:
-            self.running.interrupt()  # a process that starts jobs ends them itself
-            self.running.kill()
+        if running := self.running:  # read once: the pool's thread clears it when the job ends
+            running.interrupt()  # a process that starts jobs ends them itself
+            running.kill()
         self.pool.shutdown()
 
     def _batch(self, item: pytest.Item) -> list[pytest.Item]:

@@ -166,6 +166,7 @@ IN_THE_PROGRAM: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 def test_faults_are_detected_in_the_real_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """int8 between two nodes of one rank, one fault a test; further checks may fail as well."""

@@ -33,8 +33,8 @@ ENERGY = ("tests", 0, "raw", "energy")
 
 
 def fixed() -> Run:
-    """A test of some seconds at 250 W a node."""
-    return run_of(INPUT.format(epochs=4), "ENERGY=250")
+    """A short test at 250 W a node."""
+    return run_of(INPUT.format(epochs=4), "ENERGY=250", "SAMPLES=256")
 
 
 def test_fixed_watts_are_printed_recorded_and_verified() -> None:
@@ -103,6 +103,7 @@ def test_other_energy_is_refused(word: str) -> None:
         parse(INPUT.format(epochs=1), [f"ENERGY={word}"])
 
 
+@pytest.mark.slow
 def test_a_run_without_energy_says_so() -> None:
     done = run_of(INPUT.format(epochs=1), "ENERGY=none")
     assert done.job.stdout.count("Energy  : n/a, ENERGY none\n") == 1
