@@ -10,6 +10,7 @@ from result_with_tables import result_with_tables
 from result_with_weather import mixed_result
 from small_run import GOLDEN, WEATHER
 
+from hpcai import networks, opcount
 from hpcai.errors import InputError
 from hpcai.ranking.report_checks import contradictions
 from hpcai.ranking.report_parser import parsed
@@ -51,6 +52,7 @@ FAULTS = {
     "status of the summary": ("valid=UNOFFICIAL", "valid=VALID", "status VALID"),
     "status of a row": ("Status  : UNOFFICIAL;", "Status  : VALID;", "status"),
     "final status": ("HPCAI result is UNOFFICIAL", "HPCAI result is VALID", "final summary VALID"),
+    "ranks": ("      1         1         0  vm", "", "P x Q 2 x 1, 1 ranks in the rank map"),
     "fingerprint": ("fingerprint=", "fingerprint=z", "no fingerprint"),
 }
 
@@ -72,6 +74,28 @@ def test_a_contradiction_is_found(fault: str) -> None:
     assert before in TEXT
     found = contradictions(parsed(TEXT.replace(before, after)))
     assert any(words in each for each in found), found
+
+
+OFFICIAL = {"fashion-mnist-subset": "imagenet", "resnet8 v1.5 at 28x28": "resnet50 v1.5 at 224x224"}
+
+
+def as_valid(names: dict[str, str]) -> list[str]:
+    """What contradicts the report if it calls itself VALID and prints other names and operations."""
+    text = re.sub(r"(Status  : )UNOFFICIAL;.*", r"\1VALID; as the official rules say", TEXT)
+    text = text.replace("valid=UNOFFICIAL", "valid=VALID").replace("result is UNOFFICIAL", "result is VALID")
+    for before, after in names.items():
+        text = text.replace(before, after)
+    return [each for each in contradictions(parsed(text)) if "operations of a sample" not in each]
+
+
+def test_a_report_that_calls_itself_valid_has_the_official_problem_and_its_operations() -> None:
+    official = str(opcount.count(networks.build("resnet50", (224, 224), 3, 1000), "model").total)
+    assert as_valid({**OFFICIAL, "55849728 FLOP per sample": f"{official} FLOP per sample"}) == []
+    assert all("FLOP per sample 55849728, official" in each for each in as_valid(OFFICIAL)) and as_valid(OFFICIAL)
+    for name in OFFICIAL:
+        said = as_valid({**OFFICIAL, name: name})
+        assert any(f"{name}, official {OFFICIAL[name]}" in each for each in said), said
+    assert any("dataset not printed" in each for each in as_valid({**OFFICIAL, "Data    :": "Dated   :"}))
 
 
 def test_valid_flops_per_watt_without_energy_or_of_another_power_is_found() -> None:

@@ -26,6 +26,7 @@ class OfficialRules:
     """
 
     dataset: str
+    channels: int
     classes: int
     resolution: tuple[int, int]
     network: str
@@ -58,6 +59,7 @@ class OfficialRules:
 
 IMAGES = OfficialRules(
     dataset="imagenet",
+    channels=3,
     classes=1000,
     resolution=(SIDE, SIDE),
     network="resnet50",
@@ -83,6 +85,7 @@ IMAGES = OfficialRules(
 )
 WEATHER = OfficialRules(
     dataset="extremeweather",
+    channels=16,
     classes=4,
     resolution=(768, 1152),
     network="fasterrcnn50",

@@ -7,14 +7,14 @@ from dataclasses import replace
 from hpcai.formulas.eligibility import INVALID
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.ranking.lines import size, target
-from hpcai.ranking.report_checks import NETWORK, exponent_of, rank_of, status_of
+from hpcai.ranking.report_checks import exponent_of, rank_of
+from hpcai.ranking.report_notes import dataset_of, network_of, status_of
 from hpcai.ranking.report_parser import Report, ReportedRow
 from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission
 from hpcai.report.energy import NAMES
 from hpcai.results.cells import cell
 
 FIXED_WATTS = NAMES["fixed"]
-DATA = re.compile(r"(.*), \d+ \+ \d+ \S+, sha256 [0-9a-f]{64}")
 MACHINE = re.compile(r"(\d+) nodes?; rank 0 on (.*), \d+ CPUs, \S+ GiB, device (.*), .*")
 
 
@@ -49,16 +49,15 @@ def _per_watt(row: ReportedRow) -> float:
 
 
 def _key(report: Report, row: ReportedRow) -> ListKey:
-    data = DATA.fullmatch(row.notes.get("Data", ""))
     name, letters = row.workload.name, {each.letter: each.name for each in PRECISIONS.values()}
     precision = letters.get(row.tv[4], "")
-    dataset, level = cell(data[1] if data else ""), cell(report.summary.get("level", ""))
+    dataset, level = cell(dataset_of(row)), cell(report.summary.get("level", ""))
     status, wanted = status_of(row), target(name, status_of(row), row.scores["target"], exponent_of(row, report) or 0.0)
     return ListKey(REPORTED, name, dataset, status, level, size(name, row.p), precision, wanted)
 
 
 def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
-    scores, network = row.scores, NETWORK.fullmatch(row.notes.get("Network", ""))
+    scores, network = row.scores, network_of(row)
     return Line(
         key,
         rank_of(row),
@@ -69,7 +68,7 @@ def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
         system=_system(report),
         p=row.p,
         q=row.q,
-        network=network[1] if network else "",
+        network=network["name"] if network else "",
         framework=_framework(report),
         epochs=_epochs(report.settings.get((row.workload.name, "EPOCHS"), ())),
         precision=key.precision,

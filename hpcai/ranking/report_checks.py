@@ -6,12 +6,12 @@ from math import inf, isclose
 
 from hpcai.formulas import score
 from hpcai.formulas.eligibility import SEVERITY
+from hpcai.ranking.official_checks import departures
+from hpcai.ranking.report_notes import SEARCH, network_of, status_of
 from hpcai.ranking.report_parser import Report, ReportedRow
 
 HALF, HALF_SECONDS, HALF_GFLOPS = 0.5000001e-7, 0.0050001, 0.500001e-4  # rounding: of scores, of Time; share of Gflops
-NETWORK = re.compile(r"(?:a search that began with )?(\S+) .*: (\d+) FLOP per sample, (\d+) credited")
 MOST_PENALTY = 100.0  # so that no power is larger than a number can be
-SEARCH = "a search that began with"  # whose networks have different operations
 
 
 def contradictions(report: Report) -> list[str]:
@@ -94,6 +94,9 @@ def _row(row: ReportedRow, report: Report) -> Iterator[str]:
     rate = row.scores["flops"] / 1e9
     if abs(row.gflops - rate) > HALF_GFLOPS * max(rate, 1e-2) + HALF:
         yield f"{row.tv}: Gflops {row.gflops:g}, FLOPS {rate:.7f} GFLOP/s"
+    if row.p * row.q > report.ranks:
+        yield f"{row.tv}: P x Q {row.p} x {row.q}, {report.ranks} ranks in the rank map"
+    yield from departures(row)
     yield from _operations(row, rate)
     yield from _per_watt(row)
     yield from _quality(row)
@@ -102,15 +105,14 @@ def _row(row: ReportedRow, report: Report) -> Iterator[str]:
 
 def _operations(row: ReportedRow, rate: float) -> Iterator[str]:
     """Gflops is credited operations / Time, and those are of N samples."""
-    text = row.notes.get("Network", "")
-    if not (found := NETWORK.fullmatch(text)):
+    if not (found := network_of(row)):
         return
-    per_sample, credited = int(found[2]), int(found[3])
+    per_sample, credited = int(found["per_sample"]), int(found["credited"])
     least = credited / (row.seconds + HALF_SECONDS) / 1e9
     most = credited / (row.seconds - HALF_SECONDS) / 1e9 if row.seconds > HALF_SECONDS else inf
     if not least - HALF <= rate <= most + HALF:
         yield f"{row.tv}: Gflops {row.gflops:g}, credited / Time {credited / max(row.seconds, HALF_SECONDS) / 1e9:.4f}"
-    if not text.startswith(SEARCH) and credited != row.n * per_sample:
+    if not found[0].startswith(SEARCH) and credited != row.n * per_sample:
         yield f"{row.tv}: {credited} operations credited, N x operations of a sample {row.n * per_sample}"
 
 
@@ -172,8 +174,3 @@ def exponent_of(row: ReportedRow, report: Report) -> float | None:
         if valid is not None and abs(valid - value) <= 1.01 * value * error + 1e9 * HALF:
             return exponent
     return None
-
-
-def status_of(row: ReportedRow) -> str:
-    """The status of a row."""
-    return row.notes.get("Status", "").partition(";")[0]

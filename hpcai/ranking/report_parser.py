@@ -20,6 +20,8 @@ ROW = re.compile(
 )
 SCORE = re.compile(r" *(?P<name>\S.*?)= *(?P<value>-?\d+\.\d{7}|n/a.*?|not reached)(?: \.{6} (?P<verdict>[A-Z ]+))?")
 NOTE = re.compile(r"(?P<name>[A-Z][a-z]{3,6}) *: (?P<text>.*)")
+IN_MAP = re.compile(r" *\d+ +(?:\d+|idle) .* \d+  [\d,-]+")
+MORE = re.compile(r" +\.\.\. and (\d{1,9}) more ranks, condensed")
 KEY, DEFAULT = re.compile("[A-Z][A-Z0-9]+"), " (default)"
 
 
@@ -51,10 +53,11 @@ class ReportedRow:
 
 @dataclass(frozen=True)
 class Report:
-    """A report: `settings` by section (empty for the run) and KEY, `summary` by name."""
+    """A report: `settings` by section (empty for the run) and KEY, `summary` by name; `ranks` of the rank map."""
 
     version: str
     date: str
+    ranks: int
     notes: Mapping[str, str]
     settings: Mapping[tuple[str, str], Sequence[str]]
     rows: Sequence[ReportedRow]
@@ -73,11 +76,13 @@ def parsed(text: str) -> Report:
         raise InputError("no report of this program: its first lines are others; allowed: report.txt of a run")
     heads = [place for place, line in enumerate(lines) if line == COLUMNS]
     ends = [*heads[1:], next((place for place, line in enumerate(lines) if line.startswith("Finished ")), len(lines))]
+    head = lines[: (heads or ends)[0]]
     return Report(
         version=banner[1],
         date=banner[2],
-        notes=_notes(lines[: (heads or ends)[0]]),
-        settings=dict(settings_of(lines[: (heads or ends)[0]])),
+        ranks=_ranks(head),
+        notes=_notes(head),
+        settings=dict(settings_of(head)),
         rows=[_row(lines[start + 2 : end]) for start, end in zip(heads, ends, strict=True)],
         summary=summary,
         final=next((line for line in lines if line.startswith("Final Summary::")), ""),
@@ -93,6 +98,12 @@ def _between(lines: Sequence[str], first: str, mark: str) -> Iterator[str]:
         if mark not in line:
             return
         yield line
+
+
+def _ranks(lines: Sequence[str]) -> int:
+    """Number of ranks of the rank map, with those that it leaves out."""
+    more = next(filter(None, map(MORE.fullmatch, lines)), None)
+    return sum(map(bool, map(IN_MAP.fullmatch, lines))) + (int(more[1]) if more else 0)
 
 
 def _notes(lines: Sequence[str]) -> dict[str, str]:
