@@ -18,6 +18,12 @@ VALIDATOR = Draft202012Validator(schema.schema())
 OPEN = ("packages", "trials")  # objects whose fields have names of their own
 
 
+def is_allowed(path: Path, field: str, wrong: Any) -> bool:
+    """Whether a text may be something else: watts are a value of ENERGY, and known energy has no reason."""
+    name = path[-1] if field == "value" else field
+    return (name == "ENERGY" and wrong == 1) or ((*path[-1:], name) == ("energy", "reason") and wrong is None)
+
+
 def objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
     """Every object within a JSON value, with its path."""
     if isinstance(value, dict):
@@ -86,7 +92,7 @@ def test_every_field_has_its_type(part: int) -> None:
             for other_value in wrong.get(type(value), (True, {})):  # null replaces a missing number
                 other, found = altered(result, path)
                 found[field] = other_value
-                assert not VALIDATOR.is_valid(other), (path, field, other_value)
+                assert VALIDATOR.is_valid(other) == is_allowed(path, field, other_value), (path, field, other_value)
 
 
 @pytest.mark.slow

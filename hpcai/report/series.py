@@ -37,7 +37,7 @@ UNITS = {
     **dict.fromkeys(TRAFFIC, "byte/s"),
 }
 CURVE = ("epoch", "seconds", "loss", "quality")
-UNREADABLE = (OSError, RuntimeError, LookupError, ValueError)  # h5py's exceptions for a damaged file
+UNREADABLE = (OSError, RuntimeError, LookupError, ValueError, SystemError)  # h5py's exceptions for a damaged file
 
 
 def contents(result: Result) -> bytes:
