@@ -119,7 +119,7 @@ def libraries(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathF
 
 
 @pytest.mark.parametrize(
-    ("case", "fault"), one_in(8, FAULTS), ids=lambda given: given.name if isinstance(given, Fault) else ""
+    ("case", "fault"), one_in(16, FAULTS), ids=lambda given: given.name if isinstance(given, Fault) else ""
 )
 def test_a_planted_fault_is_detected(case: Case, fault: Fault, libraries: dict[str, Any]) -> None:
     layer, library = Convolved(case), libraries[fault.name].result()

@@ -215,7 +215,7 @@ def sources(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
 
 
 @pytest.mark.parametrize(
-    ("case", "fault"), one_in(8, PLANTED), ids=lambda given: given.name if isinstance(given, Fault) else ""
+    ("case", "fault"), one_in(16, PLANTED), ids=lambda given: given.name if isinstance(given, Fault) else ""
 )
 def test_a_planted_fault_is_detected(case: Case, fault: Fault, sources: dict[str, Any]) -> None:
     product, source = Product(case), sources[fault.name].result()

@@ -15,13 +15,14 @@ from hpcai.record import schema
 Json = dict[str, Any]
 Path = tuple[str | int, ...]
 VALIDATOR = Draft202012Validator(schema.schema())
+WATTS = (("ENERGY", "value"), ("settings", "ENERGY"))  # where a word may be a number
 OPEN = ("packages", "trials")  # objects whose fields have names of their own
 
 
 def is_allowed(path: Path, field: str, wrong: Any) -> bool:
     """Whether a text may be something else: watts are a value of ENERGY, and known energy has no reason."""
-    name = path[-1] if field == "value" else field
-    return (name == "ENERGY" and wrong == 1) or ((*path[-1:], name) == ("energy", "reason") and wrong is None)
+    last = (*path[-1:], field)
+    return (last in WATTS and wrong == 1) or (last == ("energy", "reason") and wrong is None)
 
 
 def objects(value: Any, path: Path = ()) -> Iterator[tuple[Path, Json]]:
