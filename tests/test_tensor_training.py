@@ -1,6 +1,6 @@
 """A tensor-parallel network computes what one rank computes with the whole batch."""
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -53,29 +53,15 @@ def deviation(part: "TensorPart", found: "Tensor", exact: "Tensor", name: str) -
     return float((found - own).norm() / own.norm().clamp_min(1e-30))
 
 
-@pytest.mark.parallel(2)
-def test_gradients_equal_those_of_one_rank() -> None:
-    equal_to_one_rank()
+def on_ranks(count: int, *marks: pytest.MarkDecorator) -> Any:
+    return pytest.param(count, marks=[pytest.mark.parallel(count), *marks])
 
 
-@pytest.mark.slow
-@pytest.mark.parallel(3)
-def test_gradients_equal_those_of_one_rank_on_three() -> None:
-    equal_to_one_rank()
+SLOW = pytest.mark.slow
 
 
-@pytest.mark.parallel(4)
-def test_gradients_equal_those_of_one_rank_on_four() -> None:
-    equal_to_one_rank()
-
-
-@pytest.mark.slow
-@pytest.mark.parallel(6)
-def test_gradients_equal_those_of_one_rank_on_six() -> None:
-    equal_to_one_rank()
-
-
-def equal_to_one_rank() -> None:
+@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, SLOW), on_ranks(4), on_ranks(6, SLOW)])
+def test_gradients_equal_those_of_one_rank(asked: int) -> None:
     """In float64 to rounding; in fp32 within a few times the error of one rank's own fp32.
 
     A different order of summation makes an error of the same size, which the layers enlarge alike.
