@@ -1,6 +1,6 @@
 """Torch module of a layer graph."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,6 +8,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from hpcai.models.channel_collectives import Exchanges, collective
 from hpcai.networks.execution_plan import PlannedLayer, execution_plan
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax, Upsample
@@ -17,19 +18,24 @@ from hpcai.networks.regions import KINDS
 class Layers(nn.Module):
     """The layers of a graph, executed in order; each layer with own parameters is a sub-module with its name.
 
-    Parameters are on the meta device, without values; `build` gives them some.
+    Parameters are on the meta device, without values; `build` gives them some. `exchanges` is how its collective layers
+    reach the other ranks. They compute `replicated` layers as well; the operations of `uncounted` ones count elsewhere.
     """
+
+    replicated: Container[str] = ()
+    uncounted: Container[str] = ()
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
         self.plan = [step for step in execution_plan(graph) if not isinstance(step.layer.op, Softmax)]
-        self.as_planned = tuple(_executable(step, index) for step in self.plan)
+        self.exchanges = Exchanges()
+        self.as_planned = tuple(_executable(step, index, self.exchanges) for step in self.plan)
         self.steps = list(self.as_planned)
         self._count = len(index)
         for layer in graph.layers:
             if layer.name in graph.parameters:
-                self.add_module(layer.name, _submodule(layer.op, graph.shapes[layer.inputs[0]]))
+                self.add_module(layer.name, submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
     def _values(self, images: Tensor) -> list[Any]:
         """The images, and a slot for the output of each layer."""
@@ -85,7 +91,8 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
         nn.init.zeros_(module.bias)
 
 
-def _submodule(op: Op, source: Shape) -> nn.Module:
+def submodule(op: Op, source: Shape) -> nn.Module:
+    """A layer with weights, on the meta device."""
     match op:
         case Conv():
             window = (op.kernel, op.stride, op.padding, op.dilation)
@@ -100,11 +107,11 @@ def _submodule(op: Op, source: Shape) -> nn.Module:
 Executable = tuple[str, Callable[..., Tensor] | None, list[int], int, list[int]]
 
 
-def _executable(step: PlannedLayer, index: dict[str, int]) -> Executable:
+def _executable(step: PlannedLayer, index: dict[str, int], exchanges: Exchanges) -> Executable:
     """Name of the sub-module or a function, positions of inputs, output, and freed values."""
     layer = step.layer
     inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the overwritten input comes first
-    function = _function(layer.op, step.overwrites is not None)
+    function = collective(layer.op, exchanges) or _function(layer.op, step.overwrites is not None)
     module = layer.shares or layer.name
     return module, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]
 

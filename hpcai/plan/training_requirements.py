@@ -57,7 +57,7 @@ def training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float)
 
 def first_shard(case: Case) -> Shard:
     """The first rank's share of the samples."""
-    return Shard(len(opened(case).train), 0, case.degree, case.batch)
+    return Shard(len(opened(case).train), 0, case.split.replicas, case.replica_batch)
 
 
 def smaller_batch(case: Case) -> str:

@@ -1,0 +1,158 @@
+"""Exchanges of channels between the ranks that share a tensor-parallel network.
+
+Tensors are float[N, C, ...] with the channels last in memory, so that the channels of a rank are a block of each row.
+What a rank sends to the others is packed by receiver. Sums are in fp32, in the order of the ranks, each on one rank:
+every rank gets the same bits.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from mpi4py import MPI
+from torch import Tensor
+
+from hpcai.comm.interval_timer import IntervalTimer, interval_timer
+from hpcai.comm.links import Workspace
+from hpcai.comm.transfers import Transfers
+from hpcai.networks.collective_layers import channels_of
+
+Bounds = list[tuple[int, int]]
+
+
+class PackedExchange:
+    """The exchange that trains; `timer` measures it, packing included."""
+
+    def __init__(self, transfers: Transfers, device: torch.device) -> None:
+        self.rank, self.ranks = transfers.rank, transfers.ranks
+        self.timer: IntervalTimer = interval_timer(device)
+        self._transfers, self._workspace = transfers, Workspace(device)
+
+    @property
+    def sent(self) -> int:
+        """Bytes that this rank has sent to others."""
+        return self._transfers.sent
+
+    def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
+        """The sum over the ranks, of the rank's own channels."""
+        self.timer.begin()
+        bounds = self._bounds(partial_sum.shape[1])
+        own = _with_channels(partial_sum, _width(bounds[self.rank]))
+        self._sum_parts(rows_of(partial_sum), bounds, rows_of(own))
+        self.timer.end()
+        return own
+
+    def all_gather(self, shard: Tensor, channels: int) -> Tensor:
+        """The channels of all ranks, so many."""
+        self.timer.begin()
+        whole = _with_channels(shard, channels)
+        self._gather_parts(rows_of(shard), self._bounds(channels), rows_of(whole))
+        self.timer.end()
+        return whole
+
+    def all_reduce(self, partial_sum: Tensor) -> Tensor:
+        """The sum over the ranks, the same bits on each."""
+        self.timer.begin()
+        whole, row = torch.empty_like(partial_sum), rows_of(partial_sum).reshape(1, -1)
+        bounds = self._bounds(row.shape[1])
+        own = row.new_empty(1, _width(bounds[self.rank]))
+        self._sum_parts(row, bounds, own)
+        self._gather_parts(own, bounds, rows_of(whole).view(1, -1))
+        self.timer.end()
+        return whole
+
+    def largest(self, number: Tensor) -> None:
+        """Replace a number by the largest of the ranks'."""
+        received = [None if rank == self.rank else torch.empty_like(number) for rank in range(self.ranks)]
+        self._transfers.move([number] * self.ranks, received)
+        number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+
+    def _bounds(self, channels: int) -> Bounds:
+        return [channels_of(rank, self.ranks, channels) for rank in range(self.ranks)]
+
+    def _sum_parts(self, rows: Tensor, bounds: Bounds, own: Tensor) -> None:
+        """Sum the columns of this rank's bounds over all ranks' rows."""
+        sent = self._parts("sent", rows, [_width(each) for each in bounds])
+        for part, (first, end) in zip(sent, bounds, strict=True):
+            if part is not None:
+                part.copy_(rows[:, first:end])
+        received = self._parts("received", rows, [own.shape[1]] * self.ranks)
+        self._transfers.move(sent, received)
+        first, end = bounds[self.rank]
+        _add(own, [rows[:, first:end] if part is None else part for part in received])
+
+    def _gather_parts(self, own: Tensor, bounds: Bounds, whole: Tensor) -> None:
+        """Gather the columns of all ranks; `own` are those of this rank's bounds."""
+        received = self._parts("received", own, [_width(each) for each in bounds])
+        sent = own.contiguous()
+        self._transfers.move([sent] * self.ranks, received)
+        for part, (first, end) in zip(received, bounds, strict=True):
+            whole[:, first:end].copy_(own if part is None else part)
+
+    def _parts(self, name: str, like: Tensor, widths: Sequence[int]) -> list[Tensor | None]:
+        """Memory for a part of each other rank, of so many columns."""
+        rows, others = len(like), [width * (rank != self.rank) for rank, width in enumerate(widths)]
+        kind = str(like.dtype).removeprefix("torch.")
+        memory = self._workspace.buffer(name, kind, rows * sum(others)).split([rows * width for width in others])
+        return [None if r == self.rank else part.view(rows, -1) for r, part in enumerate(memory)]
+
+
+class ReplayExchange:
+    """The simple exchange of a replay: sums of whole tensors by MPI in float64."""
+
+    def __init__(self, comm: MPI.Comm) -> None:
+        self.rank, self.ranks = comm.rank, comm.size
+        self._comm = comm
+
+    def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
+        """The rank's own channels of the sum."""
+        first, end = channels_of(self.rank, self.ranks, partial_sum.shape[1])
+        return self.all_reduce(partial_sum)[:, first:end].clone(memory_format=_format(partial_sum))
+
+    def all_gather(self, shard: Tensor, channels: int) -> Tensor:
+        """The sum of the ranks' channels among zeros."""
+        first, end = channels_of(self.rank, self.ranks, channels)
+        whole = torch.zeros_like(_with_channels(shard, channels))
+        whole[:, first:end] = shard
+        return self.all_reduce(whole)
+
+    def all_reduce(self, partial_sum: Tensor) -> Tensor:
+        """In the order of the first rank's memory."""
+        summand = partial_sum.detach().double().cpu().contiguous().numpy()
+        total = np.empty_like(summand)
+        self._comm.Allreduce(summand, total)
+        found = torch.from_numpy(total).to(partial_sum.device, partial_sum.dtype)
+        return found.contiguous(memory_format=_format(partial_sum))
+
+
+def rows_of(tensor: Tensor) -> Tensor:
+    """A tensor as rows of channels, the same memory if its channels are last there."""
+    last = tensor.movedim(1, -1)
+    return last.reshape(-1, last.shape[-1])
+
+
+def _with_channels(like: Tensor, channels: int) -> Tensor:
+    """Memory for a tensor with another number of channels, which are last in memory."""
+    shape = (like.shape[0], channels, *like.shape[2:])
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=_format(like))
+
+
+def _format(tensor: Tensor) -> torch.memory_format:
+    return torch.channels_last if tensor.ndim == 4 else torch.contiguous_format
+
+
+def _width(bounds: tuple[int, int]) -> int:
+    return bounds[1] - bounds[0]
+
+
+def _add(total: Tensor, summands: Sequence[Tensor]) -> None:
+    """The sum in fp32, rounded once."""
+    if total.dtype in (torch.float32, torch.float64):
+        torch.add(summands[0], summands[1], out=total)
+        for summand in summands[2:]:
+            total.add_(summand)
+    else:
+        exact = summands[0].float()
+        for summand in summands[1:]:
+            exact.add_(summand)
+        total.copy_(exact)

@@ -1,0 +1,125 @@
+"""Torch functions of the collective layers of a tensor-parallel network.
+
+Each has the other one as its backward pass (Shoeybi et al., Megatron-LM, 2019, section 3): the gradient of what every
+rank has whole is whole where all ranks compute the same with it, and a partial sum where they divide the work.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from typing import Any, Protocol
+
+import torch
+from torch import Tensor
+
+from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
+from hpcai.networks.layers import Op
+
+
+class ChannelExchange(Protocol):
+    """Exchanges of channels, the second dimension of a tensor, between ranks. All are collective."""
+
+    rank: int
+    ranks: int
+
+    def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
+        """The sum over the ranks, of the rank's own channels."""
+
+    def all_gather(self, shard: Tensor, channels: int) -> Tensor:
+        """The channels of all ranks, so many."""
+
+    def all_reduce(self, partial_sum: Tensor) -> Tensor:
+        """The sum over the ranks, the same bits on each."""
+
+
+class Exchanges:
+    """The exchange by which a network's collective layers run: of the training, and a simpler one of replays."""
+
+    def __init__(self) -> None:
+        self._training: ChannelExchange | None = None
+        self._replay: ChannelExchange | None = None
+
+    def connect(self, training: ChannelExchange, replay: ChannelExchange) -> None:
+        """Run by these from now on."""
+        self._training, self._replay = training, replay
+
+    @contextmanager
+    def replaying(self) -> Iterator[None]:
+        """While the block runs, the network runs by the exchange of replays."""
+        training, self._training = self._training, self._replay
+        try:
+            yield
+        finally:
+            self._training = training
+
+    def current(self) -> ChannelExchange:
+        """The exchange; its network must have been connected."""
+        assert self._training is not None, "a tensor-parallel network runs on the ranks that share it"
+        return self._training
+
+
+class _ReduceScatter(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, partial_sum: Tensor, exchange: ChannelExchange) -> Tensor:
+        ctx.exchange, ctx.channels = exchange, partial_sum.shape[1]
+        return exchange.reduce_scatter(partial_sum)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.exchange.all_gather(gradients[0], ctx.channels), None
+
+
+class _AllGather(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, shard: Tensor, exchange: ChannelExchange, channels: int, divided: bool) -> Tensor:
+        ctx.exchange, ctx.channels, ctx.divided = exchange, channels, divided
+        return exchange.all_gather(shard, channels)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None, None]:
+        exchange: ChannelExchange = ctx.exchange
+        if ctx.divided:
+            return exchange.reduce_scatter(gradients[0]), None, None, None
+        first, end = channels_of(exchange.rank, exchange.ranks, ctx.channels)
+        return gradients[0][:, first:end], None, None, None
+
+
+class _AllReduce(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, partial_sum: Tensor, exchange: ChannelExchange) -> Tensor:
+        return exchange.all_reduce(partial_sum)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return gradients[0], None
+
+
+class _Divide(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, whole: Tensor, exchange: ChannelExchange) -> Tensor:
+        ctx.exchange = exchange
+        return whole.view_as(whole)
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None]:
+        return ctx.exchange.all_reduce(gradients[0]), None
+
+
+def collective(op: Op, exchanges: Exchanges) -> Callable[[Tensor], Tensor] | None:
+    """The function of a collective layer; None for other layers."""
+    match op:
+        case ReduceScatter():
+            return partial(_apply, _ReduceScatter, exchanges)
+        case AllGather():
+            return partial(_apply, _AllGather, exchanges, op.channels, op.divided)
+        case AllReduce():
+            return partial(_apply, _AllReduce, exchanges)
+        case Divide():
+            return partial(_apply, _Divide, exchanges)
+    return None
+
+
+def _apply(function: Any, exchanges: Exchanges, *rest: Any) -> Tensor:
+    *arguments, tensor = rest
+    result: Tensor = function.apply(tensor, exchanges.current(), *arguments)
+    return result

@@ -1,0 +1,151 @@
+"""Tensor parallelism: a rank's part of a network whose channels are divided among ranks.
+
+Activations are sharded by channel. A convolution or dense layer holds the weights of its output channels and reads the
+whole input, gathered; or those of its input channels, and the partial sums of all outputs are summed and scattered: the
+choice that moves fewer bytes (Shoeybi et al., Megatron-LM, 2019, section 3, has the two in pairs). Batch norm, ReLU,
+pooling and addition need no other rank. A layer with fewer channels than ranks, and every kind of layer without such a
+division, is replicated: all ranks compute it whole. The layers are the same on every rank, but for its own channels.
+"""
+
+from dataclasses import dataclass, replace
+from math import prod
+from typing import Literal
+
+from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Upsample
+
+BY_CHANNEL = (BatchNorm, Relu, MaxPool, GlobalPool, Upsample, Add)  # each output channel needs its input channel only
+GATHERED = "gathered"
+SIMD_CHANNELS = 8
+Divided = Literal["outputs", "inputs", "channels"]  # whose weights a rank has
+
+
+@dataclass(frozen=True)
+class TensorPart:
+    """A rank's part of a network.
+
+    divided: by layer with weights, which of them the rank has; of a layer that is not in it, all. replicated: what all
+    ranks compute whole.
+    """
+
+    graph: Graph
+    rank: int
+    ranks: int
+    divided: dict[str, Divided]
+    replicated: frozenset[str]
+
+
+def tensor_part(graph: Graph, rank: int, ranks: int) -> TensorPart:
+    """The part of a rank; the whole network of one rank."""
+    divider = _Divider(graph, rank, ranks)
+    for layer in graph.layers:
+        divider.add(layer)
+    local = Graph(tuple(divider.layers))
+    return TensorPart(local, rank, ranks, divider.divided, frozenset(divider.replicated))
+
+
+class _Divider:
+    """Makes a rank's layers, with the collective ones between them."""
+
+    def __init__(self, graph: Graph, rank: int, ranks: int) -> None:
+        self.layers: list[Layer] = []
+        self.divided: dict[str, Divided] = {}
+        self.replicated: set[str] = set()
+        self._graph, self._rank, self._ranks = graph, rank, ranks
+        self._sharded: set[str] = set()
+        self._output: dict[str, str] = {}  # of a layer of the whole network: the layer of the part that has its output
+        self._made: dict[tuple[str, str], str] = {}  # collective layers by source and suffix
+
+    def add(self, layer: Layer) -> None:
+        """Add a layer of the whole network."""
+        self._output[layer.name] = layer.name
+        if isinstance(layer.op, Conv | Dense) and not layer.shares and self._ranks > 1:
+            self._product(layer, layer.op)
+        elif isinstance(layer.op, BY_CHANNEL) and self._sharded.issuperset(layer.inputs):
+            self._own_channels(layer)
+        else:
+            self._whole(layer)
+
+    def _product(self, layer: Layer, op: Conv | Dense) -> None:
+        many, divisible = self._channels(layer.name) >= self._ranks, not (isinstance(op, Conv) and op.groups > 1)
+        by_inputs = layer.inputs[0] in self._sharded and divisible and not op.bias and not self._is_damaging(layer)
+        if by_inputs and (not many or self._scattering_is_cheaper(layer)):
+            self._by_inputs(layer, many)
+        elif many and divisible:
+            self._by_outputs(layer, op)
+        else:
+            self._whole(layer)
+
+    def _is_damaging(self, layer: Layer) -> bool:
+        """Whether oneDNN would write beyond the weights' gradient of a shard.
+
+        It does for a strided 1x1 convolution of fewer than 8 input channels, channels last, on AVX2 (torch 2.13).
+        """
+        op, least = layer.op, self._channels(layer.inputs[0]) // self._ranks
+        return isinstance(op, Conv) and op.kernel == (1, 1) and op.stride != (1, 1) and least < SIMD_CHANNELS
+
+    def _scattering_is_cheaper(self, layer: Layer) -> bool:
+        """Whether the output has no more values than the input, unless that is gathered already."""
+        (source,) = layer.inputs
+        gathered = (source, GATHERED) in self._made
+        return not gathered and prod(self._graph.shapes[layer.name]) <= prod(self._graph.shapes[source])
+
+    def _by_inputs(self, layer: Layer, scattered: bool) -> None:
+        channels = self._channels(layer.name)
+        joined: Op = ReduceScatter(channels, self._rank, self._ranks) if scattered else AllReduce(self._ranks)
+        self._append(layer, layer.op, self._local(layer.inputs))
+        self.divided[layer.name] = "inputs"
+        self._output[layer.name] = self._collective(layer.name, "sum", joined)
+        if scattered:
+            self._sharded.add(layer.name)
+
+    def _by_outputs(self, layer: Layer, op: Conv | Dense) -> None:
+        first, end = channels_of(self._rank, self._ranks, self._channels(layer.name))
+        own: Op = replace(op, channels=end - first) if isinstance(op, Conv) else replace(op, features=end - first)
+        self._append(layer, own, (self._for_divided(layer.inputs[0]),))
+        self.divided[layer.name] = "outputs"
+        self._sharded.add(layer.name)
+
+    def _own_channels(self, layer: Layer) -> None:
+        self._append(layer, layer.op, self._local(layer.inputs))
+        if layer.name in self._graph.parameters:
+            self.divided[layer.name] = "channels"
+        self._sharded.add(layer.name)
+
+    def _whole(self, layer: Layer) -> None:
+        self._append(layer, layer.op, tuple(map(self._for_replicated, layer.inputs)))
+        self.replicated.add(layer.name)
+
+    def _for_divided(self, source: str) -> str:
+        """The whole output of a layer, whose gradient is a partial sum."""
+        if source in self._sharded:
+            return self._collective(source, GATHERED, self._gather(source, divided=True))
+        if source in self._graph.trained:
+            return self._collective(source, "divided", Divide(self._ranks))
+        return self._output[source]
+
+    def _for_replicated(self, source: str) -> str:
+        """The whole output of a layer, whose gradient is whole as well."""
+        if source not in self._sharded:
+            return self._output[source]
+        return self._collective(source, "whole", self._gather(source, divided=False))
+
+    def _gather(self, source: str, *, divided: bool) -> AllGather:
+        return AllGather(self._channels(source), self._rank, self._ranks, divided)
+
+    def _collective(self, source: str, suffix: str, op: Op) -> str:
+        """A collective layer that reads an output, made where it is first needed; its name."""
+        if (source, suffix) not in self._made:
+            self._made[source, suffix] = f"{source}_{suffix}"
+            self.layers.append(Layer(f"{source}_{suffix}", op, (self._output[source],)))
+        return self._made[source, suffix]
+
+    def _append(self, layer: Layer, op: Op, inputs: tuple[str, ...]) -> None:
+        self.layers.append(replace(layer, op=op, inputs=inputs))
+
+    def _local(self, names: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(self._output[name] for name in names)
+
+    def _channels(self, name: str) -> int:
+        return self._graph.shapes[name][0]

@@ -1,0 +1,33 @@
+"""Values that the ranks of a tensor-parallel network exchange: by formula, to compare with what was counted."""
+
+from math import prod
+
+from hpcai.networks.collective_layers import COLLECTIVE, AllGather, ReduceScatter
+from hpcai.networks.graph import Graph, Layer
+from hpcai.networks.tensor_parallel import tensor_part
+
+
+def exchanged_values(graph: Graph, shards: int) -> float:
+    """Values that a rank sends for a sample in a training step, on average over the ranks that share a network.
+
+    A reduce-scatter and an all-gather send (Q - 1) / Q of the whole tensor, an all-reduce twice that (Thakur et al.,
+    Optimization of Collective Communication Operations in MPICH, 2005).
+    """
+    part = tensor_part(graph, 0, shards).graph
+    passes = sum(_passes(layer) * _whole(part, layer) for layer in part.layers if isinstance(layer.op, COLLECTIVE))
+    return passes * (shards - 1) / shards
+
+
+def _passes(layer: Layer) -> int:
+    """How many times the whole tensor is scattered or gathered, forward and backward together."""
+    match layer.op:
+        case AllGather(divided=False):
+            return 1
+    return 2
+
+
+def _whole(part: Graph, layer: Layer) -> int:
+    """Values of the whole tensor of a sample."""
+    op, shape = layer.op, part.shapes[layer.name]
+    channels = op.channels if isinstance(op, ReduceScatter | AllGather) else shape[0]
+    return channels * prod(shape[1:])
