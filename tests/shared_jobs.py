@@ -21,7 +21,10 @@ RANKS = "HPCAI_TEST_RANKS"
 TIMEOUT = 300.0
 # Tests that start jobs run in a second process if so many others are run beside them.
 MANY = 1000
-STARTERS = {"run_job", "start_job", "python", "bench", "live_run", "weather_run", "failing_run", "REAL_RUNS", "Sweeps"}
+STARTERS = {
+    *("run_job", "start_job", "python", "bench", "live_run", "weather_run", "failing_run", "REAL_RUNS", "Sweeps"),
+    *("Job", "Watched"),  # a shell, a browser
+}
 
 
 class Launched(NamedTuple):

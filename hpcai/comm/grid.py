@@ -56,7 +56,8 @@ class Group:
     def free(self) -> None:
         for resource in self.resources.values():
             resource.free()
-        for comm in (self.shards, self.replicas, self.across, self.model, self.active):
+        own = (self.shards, self.replicas) if self.divided.shards > 1 else ()
+        for comm in (*own, self.across, self.model, self.active):
             comm.Free()
 
 
@@ -70,12 +71,12 @@ def split(world: MPI.Comm, groups: int, degree: int, mapping: str, divided: Spli
     if found is None:
         return None
     divided = divided or Split(degree, 1)
-    place = divided.place(found.member)
-    model = active.Split(found.group, found.member)
+    model, place = active.Split(found.group, found.member), divided.place(found.member)
+    sharded = divided.shards > 1
     return Group(
         *(groups, degree, found, active, model),
         across=active.Split(found.member, found.group),
-        replicas=model.Split(place.shard, place.replica),
-        shards=model.Split(place.replica, place.shard),
+        replicas=model.Split(place.shard, place.replica) if sharded else model,
+        shards=model.Split(place.replica, place.shard) if sharded else MPI.COMM_SELF,
         divided=divided,
     )

@@ -35,7 +35,7 @@ LIBRARIES = 128 * MIB  # workspace of cuBLAS, and torch's rounding
 # Purposes that alternate: checks run before training, the replay when no step runs.
 CHECKS, REPLAY = ("residuals",), ("replay",)
 STEPS = ("snapshot", "batches", "step", "profile")
-TRAINING = ("optimiser", "buckets")
+TRAINING = ("optimiser", "buckets", "exchange")
 CHECKED = {False: 1, True: 2}  # factor on the residuals' memory: int8 checks also hold the integer sums
 # float64 vectors as large as the largest tensor: of a replayed step, and of its comparison.
 COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with at most one state tensor, and more for each further one

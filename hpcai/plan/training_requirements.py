@@ -22,6 +22,7 @@ PURPOSES = {
     "replay copies": "weights and optimiser state before and after a replayed step",
     "snapshot": "state restored after warm-up and profile",
     "buckets": "gradient buckets of a group, and its connections",
+    "exchange": "channels that ranks with shards of a model exchange",
     "batches": "images loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
     "replay": "replay of a step in float64, when no step runs",
