@@ -188,18 +188,18 @@ def test_faulty_replicas_and_sums_are_detected() -> None:
 
 def _check_one_bit(module: torch.nn.Module, group: "Group") -> None:
     """The last bit of one weight, then of one running mean, of the group's last rank."""
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     last = group.coordinates.member == group.degree - 1 > 0
     for tensor in (module.get_parameter("dense.weight"), module.get_buffer("stem_norm.running_mean")):
-        assert not differs_from_leader(module, group)
+        assert not differs_from_others(module, group)
         with torch.no_grad():
             kept = tensor.flatten()[-1].item()
             if last:
                 tensor.view(-1)[-1] = float(np.nextafter(np.float32(kept), np.float32(9)))
-            assert differs_from_leader(module, group) == last
+            assert differs_from_others(module, group) == last
             tensor.view(-1)[-1] = kept
-    assert not differs_from_leader(module, group)
+    assert not differs_from_others(module, group)
 
 
 def _check_average(module: torch.nn.Module, group: "Group") -> None:

@@ -64,13 +64,13 @@ def test_a_compiled_group_trains_alike_and_its_operations_are_counted() -> None:
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None
     with process_group(group, gethostname(), CPU):
         plain, compiled = ran(group, "off"), ran(group, "torch")
-        assert alike(plain, compiled) and not differs_from_leader(compiled.state.module, group)
+        assert alike(plain, compiled) and not differs_from_others(compiled.state.module, group)
         for trained in (plain, compiled):
             progress = trained.state.progress
             assert progress.operations == progress.samples * per_sample()

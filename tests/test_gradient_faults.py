@@ -21,7 +21,7 @@ def findings(group: "Group", **how: Any) -> "Findings":
     from tiny import CPU, training, unending
 
     from hpcai.clock import Phases
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     made = training(group, samples=80 * group.degree, epochs=2, **how)
     made.warm_up()
@@ -29,7 +29,7 @@ def findings(group: "Group", **how: Any) -> "Findings":
     found = made.replay.findings
     found.deviation = group.model.allreduce(found.deviation, MPI.MAX)
     found.lost = group.model.allreduce(found.lost, MPI.MAX)
-    found.changed += group.model.allreduce(int(differs_from_leader(made.state.module, group)))
+    found.changed += group.model.allreduce(int(differs_from_others(made.state.module, group)))
     return found
 
 

@@ -123,7 +123,7 @@ def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.data_parallel import average_statistics, differs_from_leader
+    from hpcai.train.data_parallel import average_statistics, differs_from_others
 
     world = MPI.COMM_WORLD
     group = split(world, 1, world.size, "row")
@@ -134,7 +134,7 @@ def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
             training.loader.targets.fill_(-1)  # type: ignore[attr-defined]
         run(training)
         average_statistics(training.state.module, group)
-        assert not differs_from_leader(training.state.module, group)
+        assert not differs_from_others(training.state.module, group)
     found = training.replay.findings
     assert found.replayed == 2 and found.deviation[0] < 0.5 and found.changed == 0
     assert training.state.progress.samples == 2 * FRAMES

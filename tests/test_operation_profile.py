@@ -96,7 +96,7 @@ def test_a_group_profiles_on_one_rank_without_an_effect_on_any(monkeypatch: pyte
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None
@@ -111,7 +111,7 @@ def test_a_group_profiles_on_one_rank_without_an_effect_on_any(monkeypatch: pyte
         assert (sum(seconds.values()) > 0) == bool(events) == group.leader
         assert not unclassified(events)
         trained.run(Phases(CPU), unending())
-        assert not differs_from_leader(trained.state.module, group)
+        assert not differs_from_others(trained.state.module, group)
 
 
 @pytest.mark.parametrize(

@@ -158,7 +158,7 @@ def test_ranks_of_a_group_skip_the_same_steps(monkeypatch: pytest.MonkeyPatch) -
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     world = MPI.COMM_WORLD
     group = split(world, 1, world.size, "row")
@@ -176,7 +176,7 @@ def test_ranks_of_a_group_skip_the_same_steps(monkeypatch: pytest.MonkeyPatch) -
             assert (trained.state.skipped_steps, trained.state.skipped_samples) == (1, samples)
             trained.run(Phases(CPU), unending())
             assert weights(trained) != before and trained.state.skipped_steps == 1
-            assert not differs_from_leader(trained.state.module, group)
+            assert not differs_from_others(trained.state.module, group)
         pure = training(group, samples=20 * group.degree, precision="pure16")
         pure.run(Phases(CPU), unending())
-        assert not differs_from_leader(pure.state.module, group)
+        assert not differs_from_others(pure.state.module, group)

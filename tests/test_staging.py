@@ -22,6 +22,7 @@ from hpcai.data import staging as data_staging
 from hpcai.data.bootstrap import sampler
 from hpcai.data.pack.job import Options, pack
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import Split
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Subject
 
@@ -75,7 +76,8 @@ def test_node_copies_the_shards_of_its_models_and_links_the_others(monkeypatch: 
         monkeypatch.setenv("HPCAI_LOCAL", local)
         settings = {"SAMPLES": 0, "CLASSES": 0, "RESOLUTION": 0, "SEED": 7, "SAMPLER": "multinomial", "STAGE": "local"}
         case = Case(1, "ensemble", {**settings, "DATASET": f"imagenet:{packed(folder, world)}"})
-        group = Group(models, 1, Coordinates(member, 0), MPI.COMM_SELF, MPI.COMM_SELF, MPI.COMM_WORLD)
+        comms = (MPI.COMM_SELF, MPI.COMM_SELF, MPI.COMM_WORLD, MPI.COMM_SELF, MPI.COMM_SELF)
+        group = Group(models, 1, Coordinates(member, 0), *comms, Split(1, 1))
         with data_staging.staged(case, group, world, Shutdown(world.comm, 0)) as copy:
             assert copy and copy.dataset
             bag = sampler("multinomial", 6, 7, member, models).in_bag(0, 6)

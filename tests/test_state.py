@@ -159,7 +159,7 @@ def test_replicas_of_a_group_stay_valid_when_the_state_is_restored() -> None:
 
     from hpcai.comm.grid import split
     from hpcai.comm.rendezvous import process_group
-    from hpcai.train.data_parallel import differs_from_leader
+    from hpcai.train.data_parallel import differs_from_others
 
     group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row")
     assert group is not None
@@ -172,11 +172,11 @@ def test_replicas_of_a_group_stay_valid_when_the_state_is_restored() -> None:
         middle = trained.state.snapshot()
         trained.run(Phases(CPU), unending())
         end = bits(trained.state.snapshot())
-        assert not differs_from_leader(trained.state.module, group)
+        assert not differs_from_others(trained.state.module, group)
         trained.state.restore(middle)
         trained.run(Phases(CPU), unending())
         assert bits(trained.state.snapshot()) == end
-        assert not differs_from_leader(trained.state.module, group)
+        assert not differs_from_others(trained.state.module, group)
 
 
 KILLED = """

@@ -5,11 +5,14 @@ from itertools import pairwise
 import pytest
 
 from hpcai import networks, opcount
+from hpcai.inputfile import parse
+from hpcai.inputfile.split import Split
 from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import BatchNorm, Conv, Dense, GlobalPool, Input, Relu
 from hpcai.networks.tensor_parallel import TensorPart, tensor_part
 from hpcai.opcount.exchange import exchanged_values
+from hpcai.preflight.parallel_modes import parallel_refusal
 
 SMALL, LARGE = (("resnet8", (28, 28), 1, 10), ("resnet18", (32, 32), 3, 10)), (("resnet50", (64, 64), 3, 100),)
 NETWORKS = [networks.build(*each) for each in SMALL + LARGE]
@@ -96,3 +99,30 @@ def test_a_strided_product_of_few_channels_gathers_its_input() -> None:
     narrow = collectives(NETWORKS[0], 3)
     assert narrow["stage1_block1_relu2_gathered"] is AllGather and "stage2_block1_shortcut_conv_sum" not in narrow
     assert collectives(NETWORKS[0], 2)["stage2_block1_shortcut_conv_sum"] is ReduceScatter
+
+
+def test_members_of_a_replica_are_consecutive() -> None:
+    places = [Split(2, 3).place(member) for member in range(6)]
+    assert [(each.replica, each.shard) for each in places] == [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+
+
+TEXT = "a\nb\n[{section}]\n{data} DATASET\n1 GROUPS\n2 DEGREE\n8 BATCH\ntensor PARALLEL\n{more}"
+
+
+@pytest.mark.parametrize(
+    ("section", "more", "reason"),
+    [
+        ("ensemble", "", ""),
+        ("ensemble", "int8 PRECISION\n", "PRECISION int8: bytes have one scale a tensor"),
+        ("ensemble", "lars OPTIMISER\n", "OPTIMISER lars: its rates need the norms"),
+        ("ensemble", "lamb OPTIMISER\n", "OPTIMISER lamb: its rates need the norms"),
+        ("ensemble", "torch COMPILE\n", "COMPILE torch: layers wait for other ranks"),
+        ("weather", "", "[weather]: its networks are not divided; allowed: PARALLEL data"),
+        ("nas", "", "[nas]: its networks are not divided; allowed: PARALLEL data"),
+    ],
+)
+def test_what_cannot_be_divided_is_refused_by_name_and_reason(section: str, more: str, reason: str) -> None:
+    data = "generated" if section == "weather" else "fashion"
+    (case, *_) = parse(TEXT.format(section=section, data=data, more=more)).cases(2)
+    refused = parallel_refusal(case)
+    assert refused.startswith(f"PARALLEL tensor with {reason}") if reason else refused == ""

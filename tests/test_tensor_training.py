@@ -1,8 +1,11 @@
-"""A tensor-parallel network computes what one rank computes with the whole batch."""
+"""A tensor-parallel network computes what one rank computes with the whole batch; planted faults are detected."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from fault_runs import DEVIATION, FAULTY, OPERATIONS, VALIDATION, Run
+from launch import mpirun
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -111,3 +114,53 @@ def test_exchanges_are_exact_for_integers_of_any_shape_and_type() -> None:
                 assert torch.equal(exchange.reduce_scatter(summand), total[:, first:end])
                 assert torch.equal(exchange.all_reduce(summand), total)
                 assert torch.equal(exchange.all_gather(base[:, first:end], shape[1]), base)
+
+
+@pytest.mark.parallel(4)
+def test_a_replicated_layer_that_drifts_is_found() -> None:
+    import torch
+    from mpi4py import MPI
+    from test_tensor_parallel import WIDE
+
+    from hpcai.comm.grid import split
+    from hpcai.inputfile.split import Split
+    from hpcai.train.data_parallel import differs_from_others
+
+    size = MPI.COMM_WORLD.size
+    group = split(MPI.COMM_WORLD, 1, size, "row", Split(1, size))
+    assert group is not None
+    part, module = divided(WIDE, "float32")
+    assert not differs_from_others(module, group)
+    if size > 5:
+        assert "dense" in part.replicated
+    drifting = {name.rpartition(".")[0] for name, _ in module.named_parameters()} & part.replicated
+    with torch.no_grad():
+        for name in drifting if group.place.shard == size - 1 else ():
+            module.get_submodule(name).weight.view(-1)[0] += 2.0**-10
+    last = group.place.shard == size - 1
+    assert differs_from_others(module, group) == (last and bool(drifting))
+    group.free()
+
+
+@pytest.mark.parallel(6)
+def test_a_replicated_layer_that_drifts_is_found_on_six() -> None:
+    test_a_replicated_layer_that_drifts_is_found()
+
+
+FAULTS: dict[str, set[str]] = {
+    "none": set(),
+    "partial_sum_of_a_rank_dropped": {DEVIATION},
+    "own_channels_of_the_last_rank_lost": {DEVIATION},
+    "each_shard_credited": {OPERATIONS, VALIDATION},
+}
+
+
+@pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
+def test_faults_are_detected_in_the_real_program(tmp_path: Path) -> None:
+    """One fault a test; further checks may fail as well."""
+    settings = ["GROUPS=1", "DEGREE=2", "PARALLEL=tensor"]
+    run = Run(tmp_path, [FAULTY, ",".join(FAULTS)], settings, len(FAULTS))
+    for row, test, (fault, expected) in zip(run.rows, run.result["tests"], FAULTS.items(), strict=True):
+        failed: set[Any] = {name for name, verdict in row.items() if verdict == "FAILED"}
+        assert expected <= failed and (failed == expected or fault != "none"), (fault, failed)
+        assert test["tv"][5] == "2"

@@ -14,6 +14,7 @@ from hpcai.data import catalog, staging
 from hpcai.data.bootstrap import sampler
 from hpcai.data.weather.weather_packing import pack
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import Split
 
 SETTINGS = {"SAMPLES": 0, "CLASSES": 0, "RESOLUTION": 0, "SEED": 7, "SAMPLER": "multinomial", "STAGE": "local"}
 FRAMES = 19  # for training
@@ -21,7 +22,12 @@ FRAMES = 19  # for training
 
 def check_copy(case: Case, world: World, local: Path) -> None:
     """Each rank is a node with a model of its own, and copies the files of that model."""
-    group = Group(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm)
+    from mpi4py import MPI
+
+    group = Group(
+        *(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm),
+        *(MPI.COMM_SELF, MPI.COMM_SELF, Split(1, 1)),
+    )
     with staging.staged(case, group, world, Shutdown(world.comm, 0)) as copy:
         assert copy and copy.dataset
         original = catalog.open_weather_for(case.settings)

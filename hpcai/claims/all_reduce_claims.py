@@ -28,7 +28,7 @@ def _path_allowed(subject: Subject) -> bool:
     return (
         found.algorithm in algorithms(subject.case.allreduce)
         and [each.link for each in found.links] == [*reduction.links]
-        and prod(found.sizes.values()) == subject.case.degree
+        and prod(found.sizes.values()) == subject.case.split.replicas
     )
 
 
@@ -52,7 +52,7 @@ def _needed(case: Case, raw: TrainingRaw) -> bool:
         return raw.sent is None
     needed = needed_bytes(raw.all_reduce, gradients(case, raw), WIRES[case.wire].nbytes)
     divided = raw.all_reduce.algorithm != "flat" or not WIRES[case.wire].plain
-    padding = PADDING * raw.execution.buckets * case.degree * divided
+    padding = PADDING * raw.execution.buckets * case.split.replicas * divided
     pairs = [(raw.sent.bytes.get(name, -1.0), nbytes) for name, nbytes in needed.items()]
     return [*raw.sent.bytes] == [*needed] and all(
         nbytes * (1 - 1e-9) <= sent <= nbytes * (1 + 1e-9) + padding for sent, nbytes in pairs
@@ -66,7 +66,7 @@ def _packs(case: Case, raw: TrainingRaw) -> bool:
 PATHS = (
     Claim(
         "all_reduce if, and only if, DEGREE > 1",
-        lambda subject: (subject.entry.raw.all_reduce is None) == (subject.case.degree == 1),
+        lambda subject: (subject.entry.raw.all_reduce is None) == (subject.case.split.replicas == 1),
         changed("raw.all_reduce", PATH),
     ),
 )

@@ -38,8 +38,8 @@ def _wrong_elements(subject: Subject) -> bool:
 
 
 def _skipped_samples(case: Case, raw: TrainingRaw) -> bool:
-    steps, ranks = raw.work.skipped_steps, case.degree
-    return steps * ranks <= raw.work.skipped_samples <= steps * ranks * case.batch
+    steps, replicas = raw.work.skipped_steps, case.split.replicas
+    return steps * replicas <= raw.work.skipped_samples <= steps * replicas * case.replica_batch
 
 
 def _converts(subject: Subject) -> bool:

@@ -10,18 +10,18 @@ from hpcai.train.recipe import Recipe
 
 def shards_of(case: Case, samples: int) -> tuple[Shard, ...]:
     """The shard of each model's first rank; its other ranks have equally large shards."""
-    return _shards(case.sampler, samples, case.seed, case.groups, case.degree, case.batch)
+    return _shards(case.sampler, samples, case.seed, case.groups, case.split.replicas, case.replica_batch)
 
 
 @lru_cache(maxsize=4)
-def _shards(sampling: str, samples: int, seed: int, models: int, degree: int, batch: int) -> tuple[Shard, ...]:
+def _shards(sampling: str, samples: int, seed: int, models: int, replicas: int, batch: int) -> tuple[Shard, ...]:
     sizes = (sampler(sampling, samples, seed, model, models).size for model in range(models))
-    return tuple(Shard(size, 0, degree, batch) for size in sizes)
+    return tuple(Shard(size, 0, replicas, batch) for size in sizes)
 
 
 def trained(case: Case, shards: tuple[Shard, ...]) -> int:
     """Samples in all epochs of all models."""
-    return sum(shard.samples for shard in shards) * case.degree * case.epochs
+    return sum(shard.samples for shard in shards) * case.split.replicas * case.epochs
 
 
 def left_out(case: Case, samples: int) -> int:

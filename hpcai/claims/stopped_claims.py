@@ -48,7 +48,7 @@ def _least(case: Case, shards: tuple[Shard, ...], steps: int) -> int:
     # samples missing from the last batch of an epoch
     missing = [shard.steps * shard.batch - shard.samples for shard in shards]
     ends = [min(case.epochs, steps // shard.steps) for shard in shards]
-    return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * case.degree
+    return _full(case, steps) - sum(end * lack for end, lack in zip(ends, missing, strict=True)) * case.split.replicas
 
 
 def _executed(subject: Subject) -> bool:

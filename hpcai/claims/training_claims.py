@@ -143,8 +143,8 @@ RANKS = (
         ONE_MODEL,
     ),
     Claim(
-        "buckets if, and only if, DEGREE > 1",
-        of_raw(lambda case, raw: (raw.execution.buckets > 0) == (case.degree > 1)),
+        "buckets if, and only if, there are several replicas",
+        of_raw(lambda case, raw: (raw.execution.buckets > 0) == (case.split.replicas > 1)),
         changed("raw.execution.buckets", 3),
     ),
     Claim(

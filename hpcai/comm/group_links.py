@@ -99,7 +99,7 @@ def _backends() -> tuple[LinkBackend, ...]:
 
 
 def links_of(group: Group, device: torch.device) -> GroupLinks:
-    """The links of a group. Collective over the group when it is first called."""
+    """The links between the replicas of a group. Collective over these when it is first called."""
     if NAME not in group.resources:
-        group.resources[NAME] = GroupLinks(group.model, device)
+        group.resources[NAME] = GroupLinks(group.replicas, device)
     return cast(GroupLinks, group.resources[NAME])

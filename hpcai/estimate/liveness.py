@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
+from hpcai.networks.collective_layers import COLLECTIVE, AllReduce, Divide
 from hpcai.networks.execution_plan import execution_plan
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax, Upsample
@@ -49,6 +50,18 @@ def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
     return max(max(_forward(graph, batch, storage)), max(_backward(graph, batch, storage)))
 
 
+def exchange_bytes(graph: Graph, batch: int, element: int) -> int:
+    """Bytes in which a tensor-parallel network packs channels for other ranks and receives theirs."""
+    exchanges = (layer for layer in graph.layers if isinstance(layer.op, COLLECTIVE))
+    return max((_packed(graph, layer, batch) for layer in exchanges), default=0) * element
+
+
+def _packed(graph: Graph, layer: Layer, batch: int) -> int:
+    """Elements of both buffers: each rank sends and receives all channels but its own, of one pass or the other."""
+    whole = batch * max(prod(graph.shapes[layer.name]), prod(graph.shapes[layer.inputs[0]]))
+    return 2 * whole
+
+
 class _Saved:
     """Tensors saved for the backward pass, and the layer that uses each last in it."""
 
@@ -65,7 +78,7 @@ class _Saved:
     def _of(self, graph: Graph, batch: int, storage: Storage, layer: Layer) -> Iterator[tuple[str, int]]:
         image = graph.layers[0].name
         source = layer.name if isinstance(layer.op, Relu | Softmax) else layer.inputs[0]
-        if not isinstance(layer.op, Add | Detections | GlobalPool | Upsample):
+        if not isinstance(layer.op, Add | Detections | GlobalPool | Upsample | COLLECTIVE):
             root = self.memory_of[source]
             if root != image or storage.activation < FP32_BYTES:
                 yield root, batch * prod(graph.shapes[root]) * storage.activation
@@ -184,7 +197,7 @@ def _propagate(
     receivers = [name for name in layer.inputs if name in graph.trained]
     extra = _temporary(layer.op, batch * prod(graph.shapes[layer.inputs[0]]) * storage.activation)
     for name in receivers:
-        shared = isinstance(layer.op, Add | Softmax)
+        shared = isinstance(layer.op, Add | Softmax | AllReduce | Divide)
         gradient = own_gradient if shared else gradients.make(batch * prod(graph.shapes[name]) * storage.activation)
         extra = max(extra, gradients.give(name, gradient))
     return [own_gradient], extra

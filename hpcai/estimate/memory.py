@@ -6,13 +6,15 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, running_statistics, step_bytes
+from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, exchange_bytes, running_statistics, step_bytes
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
+from hpcai.inputfile.split import split_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
+from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
 
@@ -33,7 +35,7 @@ LIBRARIES = 128 * MIB  # workspace of cuBLAS, and torch's rounding
 # Purposes that alternate: checks run before training, the replay when no step runs.
 CHECKS, REPLAY = ("residuals",), ("replay",)
 STEPS = ("snapshot", "batches", "step", "profile")
-TRAINING = ("optimiser", "buckets")
+TRAINING = ("optimiser", "buckets", "exchange")
 CHECKED = {False: 1, True: 2}  # factor on the residuals' memory: int8 checks also hold the integer sums
 # float64 vectors as large as the largest tensor: of a replayed step, and of its comparison.
 COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with at most one state tensor, and more for each further one
@@ -67,10 +69,12 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     """
     precision = PRECISIONS[settings["PRECISION"]]
     activation, parameter, rounded = precision.activation_bytes, precision.weight_bytes, precision.quantised
-    degree, batch = settings["DEGREE"], settings["BATCH"]
+    divided = split_of(settings)
+    graph = tensor_part(graph, 0, divided.shards).graph
+    replicas, batch = divided.replicas, settings["BATCH"] * divided.shards
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
-    storage = Storage(activation, parameter, facts.converted, gradients=degree == 1, rounded=rounded)
+    storage = Storage(activation, parameter, facts.converted, gradients=replicas == 1, rounded=rounded)
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
     rule, on_gpu = rule_of(settings), facts.accelerated
     state = parameters * rule.state_bytes(parameter)
@@ -82,11 +86,12 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "optimiser": state + parameters * rule.scratch_bytes("cuda" if on_gpu else "cpu", parameter),
         "replay copies": 2 * (parameters * parameter + state),
         "snapshot": weights + state,
-        "buckets": _buckets(settings, parameters, parameter, on_gpu) * (degree > 1),
+        "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
+        "exchange": exchange_bytes(graph, batch, activation),
         "batches": _batches(graph, batch, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
         "replay": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
-        "residuals": max(checked, _summed(parameters, degree), _probed(graph, settings, facts)),
+        "residuals": max(checked, _summed(parameters, replicas), _probed(graph, settings, facts)),
         "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }
@@ -114,16 +119,17 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
 
 def _sample_records(settings: Mapping[str, Any], samples: int) -> int:
     """Records of delivered samples, of a bootstrap's draws, and of step times."""
-    own = ceil(samples / settings["DEGREE"])
-    steps = ceil(own / settings["BATCH"]) * settings["EPOCHS"]
+    divided = split_of(settings)
+    own = ceil(samples / divided.replicas)
+    steps = ceil(own / (settings["BATCH"] * divided.shards)) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
 
 
 def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gpu: bool) -> int:
     """Gradient buckets, errors carried to the next step, memory of their summation, and connections of the group."""
-    wire, degree = WIRES[settings["WIRE"]](), settings["DEGREE"]
+    wire, replicas = WIRES[settings["WIRE"]](), split_of(settings).replicas
     at_once = min(parameters, BUCKET)
-    buffers = max(REDUCTIONS[name]().buffer_bytes(at_once, degree) for name in algorithms(settings["ALLREDUCE"]))
+    buffers = max(REDUCTIONS[name]().buffer_bytes(at_once, replicas) for name in algorithms(settings["ALLREDUCE"]))
     buffers += wire.buffer_bytes(at_once) + wire.carried_bytes(parameters)
     if not wire.plain or settings["ALLREDUCE"] != "flat":
         buffers += FP32_BYTES * at_once * (1 + (parameter != FP32_BYTES)) + THREAD  # tried, and converted to fp32
@@ -134,8 +140,8 @@ def _compared_vectors(rule: UpdateRule) -> int:
     return COMPARED_VECTORS + VECTORS_OF_STATE * max(0, len(rule.state) - 1)
 
 
-def _summed(parameters: int, degree: int) -> int:
-    return SUMMED_BYTES * min(parameters, SUMMED) * (degree > 1)
+def _summed(parameters: int, replicas: int) -> int:
+    return SUMMED_BYTES * min(parameters, SUMMED) * (replicas > 1)
 
 
 def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:

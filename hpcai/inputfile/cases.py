@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 from hpcai.errors import InputError
 from hpcai.inputfile.key import Key, Setting, Value
 from hpcai.inputfile.keys import keys_of
+from hpcai.inputfile.split import Split, split_of
 from hpcai.workloads import registry
 
 _GRID = ("GROUPS", "DEGREE")
@@ -81,6 +82,16 @@ class Case:
     def trains(self) -> bool:
         """Whether the test trains networks on a dataset."""
         return registry.workload(self.workload).trains
+
+    @property
+    def split(self) -> Split:
+        """How the Q ranks of a group divide the training of its model."""
+        return split_of(self.settings)
+
+    @property
+    def replica_batch(self) -> int:
+        """Samples of a step of a replica, of all its ranks; all replicas together have |B| = Q x NB."""
+        return self.batch * self.split.shards
 
     @property
     def recording(self) -> str:

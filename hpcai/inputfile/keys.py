@@ -16,6 +16,7 @@ from hpcai.inputfile.key import (
     Kind,
     SectionDeclaration,
 )
+from hpcai.inputfile.split import MODES
 from hpcai.workloads import registry
 
 _OWN = "the dataset's own"
@@ -159,7 +160,7 @@ _DECLARED = (
     _choice(
         *("WIRE", "type in which gradients are sent; inside nodes or rows fp32", "fp32", "fp16", "bf16", "int8"),
     ),
-    _choice("PARALLEL", "how a group divides the training of its model", "data"),
+    _choice("PARALLEL", "how a group divides the training of its model (docs/PARALLEL.md)", *MODES),
     _choice(
         *("ALLREDUCE", "algorithm of the all-reduce of gradients; auto = the cheapest at their size"),
         *("flat", "hierarchical", "torus", "auto"),

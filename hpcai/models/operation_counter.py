@@ -1,6 +1,6 @@
 """Counter of operations during training, from the executed layers' tensors: the check of the credited operations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
 
@@ -14,12 +14,13 @@ class Executed:
     its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output. After a
     backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its input if
     needed. A shape not counted before adds nothing, nor does a backward pass that did not run. Takes some microseconds
-    a step, whatever executes the layers, and never synchronises.
+    a step, whatever executes the layers, and never synchronises. `uncounted` layers are left out.
     """
 
-    def __init__(self, module: nn.Module) -> None:
+    def __init__(self, module: nn.Module, uncounted: Container[str] = ()) -> None:
         self.operations = 0
-        self._layers: list[Any] = [part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear)]
+        layers = (part for name, part in module.named_modules() if name not in uncounted)
+        self._layers: list[Any] = [part for part in layers if isinstance(part, nn.Conv2d | nn.Linear)]
         self._known: dict[tuple[int, ...], tuple[int, list[int]]] = {}
         self._due: list[int] = []  # by layer: the backward pass of the last call, unless already counted
 

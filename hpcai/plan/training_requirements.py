@@ -22,6 +22,7 @@ PURPOSES = {
     "replay copies": "weights and optimiser state before and after a replayed step",
     "snapshot": "state restored after warm-up and profile",
     "buckets": "gradient buckets of a group, and its connections",
+    "exchange": "channels that ranks with shards of a model exchange",
     "batches": "images loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
     "replay": "replay of a step in float64, when no step runs",
@@ -57,7 +58,7 @@ def training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float)
 
 def first_shard(case: Case) -> Shard:
     """The first rank's share of the samples."""
-    return Shard(len(opened(case).train), 0, case.degree, case.batch)
+    return Shard(len(opened(case).train), 0, case.split.replicas, case.replica_batch)
 
 
 def smaller_batch(case: Case) -> str:

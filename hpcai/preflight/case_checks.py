@@ -16,6 +16,7 @@ from hpcai.inputfile.cases import METER, path_of
 from hpcai.inputfile.key import Setting
 from hpcai.machine import compilers
 from hpcai.networks.graph import Graph
+from hpcai.preflight.parallel_modes import parallel_refusal
 from hpcai.preflight.preconditions import preconditions
 from hpcai.results.kernel_choice import AUTO
 from hpcai.train import precision, site_kernels
@@ -49,11 +50,11 @@ def _check(case: Case, device: torch.device) -> None:
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     graph = network(case, dataset)
-    Shard(len(dataset.train), 0, case.degree, case.batch)
+    Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
     if reason := _refused_here(case, device):
         raise InputError(reason)
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
-    least = LEAST_POISSON * case.degree
+    least = LEAST_POISSON * case.split.replicas
     if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
     if case.batch * smallest < 2:
@@ -81,6 +82,7 @@ def _refused_training(case: Case, device: torch.device) -> str:
         or site_kernels.refusal(case)
         or (mllog.refusal() if case.mllog == "on" else "")
         or _refused_meter(case.energy)
+        or parallel_refusal(case)
         or preconditions(case.workload).refusal(case, device)
     )
 

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from hpcai.record.all_reduce import GradientCost
 from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining, MeanWatts
+from hpcai.record.exchange import ExchangeCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.published_figures import PublishedFigures
 from hpcai.record.record import Record, about
@@ -224,6 +225,9 @@ class TrainingScores(Record, kw_only=True):
     ] = None
     gradient_cost: Annotated[
         GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
+    ] = None
+    exchange_cost: Annotated[
+        ExchangeCost | None, about("PARALLEL tensor only: cost of the exchange of channels")
     ] = None
     models_per_minute: ModelsPerMinute = None
     mean_watts: MeanWatts = None

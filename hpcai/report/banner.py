@@ -6,6 +6,7 @@ from textwrap import wrap
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
 from hpcai.inputfile import echo
+from hpcai.inputfile.split import MODES
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.problem import problem_of
 from hpcai.record.result import Result
@@ -18,7 +19,7 @@ ROW_TYPE = """\
 T/V    : how the row was made: W, the mapping of groups (R by row, C by column), the
          workload ({workloads}), the all-reduce (0 none, {reductions}), the precision
          ({precisions}),
-         the parallel mode (1 data), the kernels (V vendor, C custom, A auto, F a file), bytes per
+         the parallel mode ({modes}), the kernels (V vendor, C custom, A auto, F a file), bytes per
          gradient element on the wire."""
 COLUMNS = {
     "N": "training samples credited over all groups in the timed region",
@@ -68,6 +69,7 @@ def _explanation() -> Iterator[str]:
     yield HEAD
     yield from ROW_TYPE.format(
         workloads=", ".join(f"{each.digit} {each.name}" for each in rows),
+        modes=", ".join(f"{digit} {mode}" for digit, mode in enumerate(MODES, start=1)),
         reductions=", ".join(f"{digit} {choice}" for digit, choice in sorted(reductions.items())),
         precisions=", ".join(f"{each.letter} {each.name}" for each in PRECISIONS.values()),
     ).splitlines()

@@ -15,7 +15,7 @@ def sent_in_a_step(case: Case, raw: TrainingRaw) -> float:
     """Bytes that a rank sent in a step, as counted; of a result without counts those of a flat all-reduce."""
     if raw.sent is not None:
         return sum(raw.sent.bytes.values())
-    return moved_in_all_reduce(WIRES[case.wire].nbytes * gradients(case, raw), case.degree)
+    return moved_in_all_reduce(WIRES[case.wire].nbytes * gradients(case, raw), case.split.replicas)
 
 
 def sent_by_all(sent: SentGradients | None, steps: int, degree: int) -> float | None:

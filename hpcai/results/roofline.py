@@ -23,6 +23,7 @@ from hpcai.record.roofline import (
     Roofline,
 )
 from hpcai.record.training import TrainingRaw
+from hpcai.results.exchange_cost import exchanged_in_a_step
 from hpcai.results.gains import GRID
 from hpcai.results.gradient_cost import sent_in_a_step
 from hpcai.results.measured import Before
@@ -42,7 +43,8 @@ def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) ->
     step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
     reduced = _all_reduce(case, raw, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
-    return placed(rate / (case.groups * case.degree), step, sent_in_a_step(case, raw), source, measured, reduced)
+    moved = sent_in_a_step(case, raw) + exchanged_in_a_step(case, raw)
+    return placed(rate / (case.groups * case.degree), step, moved, source, measured, reduced)
 
 
 def placed(

@@ -9,6 +9,7 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import AUTO, REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import MODES
 from hpcai.networks.graph import Graph
 from hpcai.record.all_reduce import AllReduce
 from hpcai.record.dataset import Dataset
@@ -71,7 +72,7 @@ def tv(case: Case, reduced: AllReduce | None = None) -> str:
     algorithm = reduced.algorithm if reduced else case.allreduce
     reduction = 0 if case.degree == 1 or algorithm == AUTO else REDUCTIONS[algorithm].digit
     precision = PRECISIONS[case.precision].letter
-    mode = {"data": 1}[case.parallel]
+    mode = 1 + MODES.index(case.parallel)
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case.kernels.partition(":")[0]]
     wire = WIRES[case.wire].nbytes
     return f"W{order}{workload(case.workload).digit}{reduction}{precision}{mode}{kernels}{wire}"

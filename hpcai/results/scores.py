@@ -9,6 +9,7 @@ from hpcai.record.training import Models, TrainingRaw
 from hpcai.record.training_scores import TrainingScores
 from hpcai.results import gains
 from hpcai.results.energy import energy_scores
+from hpcai.results.exchange_cost import exchange_cost
 from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
@@ -65,6 +66,7 @@ def training_scores(
         apc=parallel_computation(case, counted.per_sample),
         apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
         gradient_cost=gradient_cost(case, raw),
+        exchange_cost=exchange_cost(case, raw),
         models_per_minute=models_per_minute(raw),
         **energy_scores(raw.energy, valid, raw.work.samples, case.groups)._asdict(),
     )

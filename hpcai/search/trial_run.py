@@ -16,7 +16,7 @@ from hpcai.record.trial import CurveEntry, End, Trial
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train.callback import TrainingCallback
-from hpcai.train.data_parallel import average_statistics, differs_from_leader
+from hpcai.train.data_parallel import average_statistics, differs_from_others
 from hpcai.train.loop import Training
 from hpcai.train.state import CurvePoint, Progress
 
@@ -131,7 +131,7 @@ def _differing_ranks(training: Training) -> int:
     group = training.group
     if training.stopped:  # before the validation, which averages the statistics of the ranks
         average_statistics(training.state.module, group)
-    return int(group.model.allreduce(int(group.degree > 1 and differs_from_leader(training.state.module, group))))
+    return int(group.model.allreduce(int(group.degree > 1 and differs_from_others(training.state.module, group))))
 
 
 def _progress(plan: TrialPlan, progress: Progress) -> str:

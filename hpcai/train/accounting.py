@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from functools import cached_property
 
 import numpy as np
+from mpi4py import MPI
 
 from hpcai.comm.grid import Group
 from hpcai.data.bootstrap import Poisson, Sampler
@@ -31,7 +32,7 @@ class SampleAccount:
         order: the order of an epoch, the same on all ranks of the group.
         """
         self._sampler, self._group, self._batch, self._order = sampler, group, batch, order
-        self._samples = Shard(sampler.size, 0, group.degree, batch).samples
+        self._samples = Shard(sampler.size, 0, group.divided.replicas, batch).samples
         self._delivered = np.empty(self._samples, np.int64)
         self._count = 0
 
@@ -48,18 +49,19 @@ class SampleAccount:
     def differs(self, epoch: int, start: int) -> bool:
         """Whether the group got any other samples than those of steps `start`, `start` + 1, ... of `epoch`.
 
-        Compares the count and the sum of the samples' fingerprints modulo 2^63. Collective over the group, the same on
-        all its ranks.
+        Compares the count and the sum of the samples' fingerprints modulo 2^63. Each shard of
+        the model has to get them. Collective over the group, the same on all its ranks.
         """
         delivered = self._delivered[: self._count]
         chunks = (delivered[begin : begin + _CHUNK] for begin in range(0, len(delivered), _CHUNK))
         prints = sum(map(fingerprint, chunks)) % _MODULUS
         expected = (self._of_all_draws - self._left_out(epoch, start)) % _MODULUS
         sums = np.array([self._count, prints, expected], np.uint64)
-        self._group.model.Allreduce(sums.copy(), sums)
+        self._group.replicas.Allreduce(sums.copy(), sums)
         count, prints, expected = map(int, sums)
-        due = self._group.degree * (self._samples - start * self._batch)
-        return count != due or prints % _MODULUS != expected % _MODULUS
+        due = self._group.divided.replicas * (self._samples - start * self._batch)
+        wrong = count != due or prints % _MODULUS != expected % _MODULUS
+        return bool(self._group.shards.allreduce(wrong, MPI.MAX))
 
     @cached_property
     def _of_all_draws(self) -> int:
@@ -76,14 +78,14 @@ class SampleAccount:
 
     def _left_out(self, epoch: int, start: int) -> int:
         """Fingerprint of this rank's chunk of positions before step `start`, and of those that no rank trains on."""
-        order, degree = self._order(epoch), self._group.degree
-        bounds = ((0, degree * start * self._batch), (degree * self._samples, self._sampler.size))
+        order, replicas = self._order(epoch), self._group.divided.replicas
+        bounds = ((0, replicas * start * self._batch), (replicas * self._samples, self._sampler.size))
         chunks = (chunk for first, last in bounds for chunk in self._chunks(first, last))
         return sum(fingerprint(self._sampler.draw(order(chunk))) for chunk in chunks)
 
     def _chunks(self, first: int, last: int) -> Iterator[Integers]:
         """The integers first ... last - 1, divided contiguously among the ranks of the group."""
-        rank, ranks = self._group.coordinates.member, self._group.degree
+        rank, ranks = self._group.place.replica, self._group.divided.replicas
         begin, end = (first + (last - first) * part // ranks for part in (rank, rank + 1))
         for at in range(begin, end, _CHUNK):
             yield np.arange(at, min(at + _CHUNK, end))

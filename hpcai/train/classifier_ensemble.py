@@ -57,6 +57,7 @@ def evaluate(
     out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
+    sums *= np.uint64(group.counts)
     group.active.Allreduce(sums.copy(), sums)
     correct, pairs, counted, prints, *bag = map(int, sums)
     samples = validation.shard.n
@@ -79,7 +80,7 @@ def _evaluated_out_of_bag(
     """Samples classified correctly out of bag and samples evaluated; both 0 with one model."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
-        shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
+        shard = ValidationShard(sampler.samples, group.place.replica, group.divided.replicas, batch)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
             votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)

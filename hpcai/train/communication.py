@@ -7,6 +7,7 @@ from torch.distributed import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
 
+from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
 from hpcai.comm.group_links import GroupLinks, Path, links_of
 from hpcai.comm.interval_timer import interval_timer
@@ -17,20 +18,31 @@ from hpcai.gradients.wires import WIRES
 from hpcai.gradients.wires.wire import Wire
 from hpcai.inputfile import Case
 from hpcai.train.all_reduce_paths import paths_of
+from hpcai.train.channel_exchange import exchange_of
 from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.gradient_queue import GradientQueue, gradient_queue
 
+CHANNELS, EXCHANGE = "channels", "exchange"  # bytes and seconds of exchanged channels
+
 
 class Communication:
-    """Averages a model's gradients over the ranks of torch's default process group, and times it.
+    """Averages a model's gradients over its replicas, and times it.
 
     No communication with one rank. A plain wire with the flat all-reduce is summed by one call of the backend; what has
     several phases is done by a queue beside the backward pass, bucket after bucket. `feedback`: the rounding errors
     that are added to the next step's gradients, of a wire that carries them.
     """
 
-    def __init__(self, ranks: int, device: torch.device, wire: Wire, links: GroupLinks | None) -> None:
-        """`links`: of the group; None with one rank."""
+    def __init__(
+        self,
+        ranks: int,
+        device: torch.device,
+        wire: Wire,
+        links: GroupLinks | None,
+        exchange: PackedExchange | None = None,
+    ) -> None:
+        """`links`: of the replicas; None with one. `exchange`: of the channels of a sharded model."""
+        self.exchange = exchange
         self.buckets = 0  # buckets of the last step
         self.wire = wire
         self.feedback: ErrorFeedback | None = None
@@ -53,15 +65,20 @@ class Communication:
     def exposed_seconds(self) -> float:
         """Seconds in which the device only communicated or waited for slower ranks, since construction.
 
-        From the moment the last bucket of a step is ready to the end of the backward pass. Per rank; waits for a GPU.
+        From the moment the last bucket of a step is ready to the end of the backward pass, and in all exchanges of
+        channels. Per rank; waits for a GPU.
         """
-        return self._exposed.seconds
+        return self._exposed.seconds + (self.exchange.timer.seconds if self.exchange else 0.0)
 
     def measured(self) -> dict[str, float]:
-        """Seconds of packing and bytes sent by link since the group was made. Per rank; waits for a GPU."""
+        """Seconds of packing and bytes sent by link since the group was made, and those of exchanged channels.
+
+        Per rank; waits for a GPU.
+        """
         links = self.group_links
+        channels = {CHANNELS: float(self.exchange.sent), EXCHANGE: self.exchange.timer.seconds} if self.exchange else {}
         sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
-        return {"packing": links.packing.seconds if links else 0.0, **sent}
+        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels}
 
     @property
     def link_names(self) -> tuple[LinkName, ...]:
@@ -152,9 +169,10 @@ def communication_of(case: Case, group: Group, device: torch.device) -> Communic
     Collective over the group; InputError if the group has no path.
     """
     wire = WIRES[case.wire]()
-    if group.degree == 1:
-        return Communication(1, device, wire, None)
+    exchange = exchange_of(group, device).training if group.divided.shards > 1 else None
+    if group.divided.replicas == 1:
+        return Communication(1, device, wire, None, exchange)
     links = links_of(group, device)
-    communication = Communication(group.degree, device, wire, links)
+    communication = Communication(group.divided.replicas, device, wire, links, exchange)
     communication.use(links.chosen or paths_of(case, links)[0])
     return communication

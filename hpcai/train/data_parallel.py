@@ -32,7 +32,7 @@ def replicate(
     `bucket_megabytes` is the bucket size in MiB; the default is torch's: first 1 MiB, so that sending begins early,
     then 25 MiB (Li et al., PyTorch Distributed, 2020, section 5.3).
     """
-    if group.degree == 1:
+    if group.divided.replicas == 1:
         return module
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # renamed in torch 2.13; torch 2.11 has only this name
@@ -48,29 +48,34 @@ def replicate(
 
 
 def average_statistics(module: nn.Module, group: Group) -> None:
-    """Replace the running means and variances of batch norm by their average over the group.
+    """Replace the running means and variances of batch norm by their average over the replicas of the model.
 
     Collective over the group.
     """
     buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
-    if group.degree == 1 or not buffers:
+    if group.divided.replicas == 1 or not buffers:
         return
     flat = torch.cat([buffer.flatten() for buffer in buffers])
     distributed.all_reduce(flat)
-    flat /= group.degree
+    flat /= group.divided.replicas
     for buffer, part in zip(buffers, flat.split([buffer.numel() for buffer in buffers]), strict=True):
         buffer.copy_(part.view_as(buffer))
 
 
-def differs_from_leader(module: nn.Module, group: Group) -> bool:
-    """Whether any bit of this rank's parameters or statistics differs from those of the group's first rank.
+def differs_from_others(module: nn.Module, group: Group) -> bool:
+    """Whether any bit of this rank's parameters or statistics differs from those that another rank has as well.
 
+    Each shard is compared with that of the first replica, and replicated layers with those of the first shard.
     Collective over the group.
     """
-    digest = hashlib.sha256()
-    for value in module.state_dict().values():
-        digest.update(value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes())
-    return bool(group.model.bcast(digest.digest()) != digest.digest())
+    own, whole = hashlib.sha256(), hashlib.sha256()
+    for name, value in module.state_dict().items():
+        content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
+        own.update(content)
+        if name.rpartition(".")[0] in getattr(module, "replicated", ()):
+            whole.update(content)
+    as_first = group.replicas.bcast(own.digest()) == own.digest()
+    return not (group.shards.bcast(whole.digest()) == whole.digest() and as_first)
 
 
 def wrong_sums(group: Group, device: torch.device, communication: Communication, count: int) -> int:
@@ -83,7 +88,7 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
     the sum must have been kept. Collective.
     """
     wrong = 0
-    for start in range(0, count if group.degree > 1 else 0, BLOCK):
+    for start in range(0, count if group.divided.replicas > 1 else 0, BLOCK):
         positions = np.arange(start, min(start + BLOCK, count))
         wrong += _wrong_in_group(group, device, communication, positions)
         if communication.wire.carries:
@@ -109,9 +114,9 @@ def _values(positions: np.ndarray, exact: int) -> np.ndarray:
 
 def _wrong_in_group(group: Group, device: torch.device, communication: Communication, positions: np.ndarray) -> int:
     values = _values(positions, communication.wire.exact)
-    payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
+    payload = torch.tensor(values * _weight(group.place.replica), dtype=torch.float32, device=device)
     total = communication.sum(payload)
-    return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.degree)))
+    return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.divided.replicas)))
 
 
 def _neither_sent_nor_left(
@@ -122,11 +127,11 @@ def _neither_sent_nor_left(
     Whole numbers below 2^24 and steps of a power of two make all of it exact.
     """
     values = _values(positions, EXACT)
-    payload = torch.tensor(values * _weight(group.coordinates.member), dtype=torch.float32, device=device)
+    payload = torch.tensor(values * _weight(group.place.replica), dtype=torch.float32, device=device)
     total, left = (part.double().cpu().numpy() for part in communication.sum_and_left(payload))
     everywhere = np.empty_like(left)
-    group.model.Allreduce(left, everywhere)
-    return int(np.count_nonzero(total + everywhere != values * _total_weight(group.degree)))
+    group.replicas.Allreduce(left, everywhere)
+    return int(np.count_nonzero(total + everywhere != values * _total_weight(group.divided.replicas)))
 
 
 def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:

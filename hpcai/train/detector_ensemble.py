@@ -103,7 +103,7 @@ def _out_of_bag(
     """Fused detections in frames by the models that did not train on them; nothing with one model."""
     bag = Fused()
     if group.groups > 1:
-        shard = ValidationShard(sampler.samples, group.coordinates.member, group.degree, batch)
+        shard = ValidationShard(sampler.samples, group.place.replica, group.divided.replicas, batch)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             outputs = module(x).float().cpu().numpy()
             outputs[in_bag(sampler, indices), :, CLASS] = NO_MODEL - 1

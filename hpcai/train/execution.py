@@ -41,7 +41,7 @@ class Execution:
         self.layer_by_layer: Network = replica
         self.eval_module = module
         self.communication = communication
-        self.executed = Executed(module)
+        self.executed = Executed(module, getattr(module, "uncounted", ()))
         self.compile_seconds = 0.0  # of compilation in the warm-up
         self.graphs = 0  # compiled or captured so far
         self.settled_graphs = 0  # compiled or captured before the clock started

@@ -171,7 +171,7 @@ class Training:
             raise DataError(f"epoch {progress.epoch + 1} ended after {progress.step} of {self.shard.steps} steps")
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
-        order = self.loader.order(self.sampler, self.seed, progress.epoch, self.group.degree)
+        order = self.loader.order(self.sampler, self.seed, progress.epoch, self.group.divided.replicas)
         return training_indices(self.shard, order, self.sampler, progress.step)
 
     def _augmentation(self, progress: Progress) -> Iterator[Any] | None:

@@ -95,12 +95,14 @@ class LossScaler:
 
     The loss is multiplied by `scale`, and a fused optimiser divides the gradients by it. A step with a gradient that is
     not finite is left out by the optimiser, on the device, and the scale halved; after INTERVAL steps in a row it is
-    doubled. The gradients of a group are averaged before, so all its ranks leave out the same steps.
+    doubled. The gradients of replicas are averaged before, so all of them leave out the same steps; `shared` takes the
+    largest of a number over the ranks that have other gradients of the same step, None where there are none.
 
     16-bit parameters on a CPU have no fused optimiser. There `check` divides their gradients, in their type, and `step`
     leaves out a step: to read a number in the memory of the host, nothing has to be waited for.
     """
 
+    shared: Callable[[Tensor], None] | None = None
     FIRST = 2.0**16
     GROWTH, BACKOFF, INTERVAL = 2.0, 0.5, 2000
 
@@ -132,6 +134,8 @@ class LossScaler:
         for parameters in self._by_type.values():
             gradients = [p.grad for p in parameters if p.grad is not None]
             torch._amp_foreach_non_finite_check_and_unscale_(gradients, self._overflow, self._factor)
+        if self.shared is not None:
+            self.shared(self._overflow)
         self.skipped_steps.add_(self._overflow)
         self.skipped_samples.add_(self._overflow, alpha=samples)
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import sqrt
 from typing import Any
 
+from hpcai.inputfile.split import split_of
 from hpcai.train.schedules import learning_rate
 from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
@@ -12,7 +13,10 @@ from hpcai.update_rules.rule import UpdateRule
 
 @dataclass(frozen=True)
 class Recipe:
-    """Hyper-parameters of one training; `learning_rate` is for a global batch |B| = Q x NB of 256 samples."""
+    """Hyper-parameters of one training; `learning_rate` is for a global batch |B| = Q x NB of 256 samples.
+
+    batch: of each of the `degree` replicas of the model that train on samples of their own.
+    """
 
     batch: int
     degree: int
@@ -28,9 +32,10 @@ class Recipe:
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
         """The recipe of a case's settings, by the KEYs of the input; without EVALUATE every epoch is validated."""
+        divided = split_of(settings)
         return cls(
-            batch=settings["BATCH"],
-            degree=settings["DEGREE"],
+            batch=settings["BATCH"] * divided.shards,
+            degree=divided.replicas,
             epochs=settings["EPOCHS"],
             warmup_epochs=settings["WARMUP"],
             evaluate_every=settings.get("EVALUATE", 1),

@@ -30,13 +30,13 @@ from hpcai.train.update_check import Comparison, Step, Worst, compare_update
 NONE = -1
 
 
-def rounding_allowance(precision: str, kernels: str, compiled: bool = False) -> float:
+def rounding_allowance(precision: str, kernels: str, compiled: bool = False, shards: int = 1) -> float:
     """Largest relative change of a tensor's gradient that a replay may show by rounding.
 
     Larger where other kernels train than replay: compiled ones, or those of `KERNELS` except for int8 (see
-    `providers.vendor_kernels`).
+    `providers.vendor_kernels`); or where partial sums of `shards` are added otherwise.
     """
-    otherwise = compiled or (kernels != VENDOR and not PRECISIONS[precision].quantised)
+    otherwise = compiled or shards > 1 or (kernels != VENDOR and not PRECISIONS[precision].quantised)
     return PRECISIONS[precision].rounding * (4 if otherwise else 1)
 
 
@@ -81,7 +81,7 @@ class ReplayCheck:
         """`replayed_epoch`: the one epoch, from 0, of which a step is replayed; None for all."""
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
         self._objective, self._group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
-        self._shard = Shard(sampler.size, group.coordinates.member, group.degree, recipe.batch)
+        self._shard = Shard(sampler.size, group.place.replica, group.divided.replicas, recipe.batch)
         self._account = SampleAccount(sampler, group, recipe.batch, self._order)
         self._snapshot = StepSnapshot(state, recipe.rule, wire)
         self._checksums: torch.Tensor | None = None
@@ -137,14 +137,15 @@ class ReplayCheck:
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
         step = epoch * self._shard.steps + self.step
         gradients = self._snapshot.gradients(self._objective, x, y, step)
-        return compare_update(self._expected_step(step), self._snapshot.tensors(gradients, self._group.model))
+        tensors, shards = self._snapshot.tensors(gradients, self._group.replicas), self._group.shards
+        return compare_update(self._expected_step(step), tensors, lambda found: shards.allreduce(found, MPI.LOR))
 
     def _indices(self, epoch: int) -> Integers:
         """Samples that this rank should have trained on in the replayed step."""
         return self._sampler.draw(self._order(epoch)(self._shard.step_positions(self.step)))
 
     def _order(self, epoch: int) -> Order:
-        return self._loader.order(self._sampler, self._seed, epoch, self._group.degree)
+        return self._loader.order(self._sampler, self._seed, epoch, self._group.divided.replicas)
 
     def _expected_step(self, step: int) -> Step:
         """The step (from 0, over all epochs) by the recipe."""
@@ -152,7 +153,7 @@ class ReplayCheck:
             rule=self._recipe.rule,
             rate=self._recipe.rate(step, self._shard.steps),
             number=step + 1 - self._snapshot.skipped_before,
-            ranks=self._group.degree,
+            ranks=self._group.divided.replicas,
             rounding_allowance=self._rounding_allowance,
             skipped=self._snapshot.skipped,
         )

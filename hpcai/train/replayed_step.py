@@ -1,7 +1,8 @@
 """Replay of one optimiser step by a second, simpler path.
 
 The module is called without the group's wrapper, compilation or graphs, by the vendor's kernels, with copies of
-parameters and statistics; plain autograd gives the gradients, and the group averages them by MPI in float64.
+parameters and statistics; shards are exchanged by sums of whole tensors in float64. Plain autograd gives the gradients,
+and the group averages them by MPI in float64.
 """
 
 from collections.abc import Iterator
@@ -86,7 +87,7 @@ class StepSnapshot:
         names = (name for name, _ in self._state.module.named_parameters())
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
         module: Any = self._state.module
-        with vendor_kernels(module):
+        with vendor_kernels(module), module.exchanges.replaying():
             loss = objective(lambda *inputs: functional_call(module, values, inputs), x, y, step)
             return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
 

@@ -75,10 +75,11 @@ class Comparison:
     _projections: dict[str, _Projection] = field(default_factory=dict)
 
 
-def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
+def compare_update(step: Step, tensors: Iterable[Tensor], anywhere: Callable[[bool], bool] = bool) -> Comparison:
     """Compare a step with its formula.
 
     A tensor whose formula gives no finite numbers of its type is left out: the check of the loss finds that.
+    `anywhere`: whether something holds on any rank with gradients of the step, which may be collective.
     """
     found = Comparison()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
@@ -91,7 +92,7 @@ def compare_update(step: Step, tensors: Iterable[Tensor]) -> Comparison:
                 found.deviation = max(found.deviation, (LARGEST * _changed(tensor), tensor.name))
             else:
                 _compare(step, tensor, found)
-    if step.skipped is not None and step.skipped != found.overflow:
+    if step.skipped is not None and step.skipped != anywhere(found.overflow):
         found.deviation = (LARGEST, "overflow")
     for name, projection in found._projections.items():
         found.lost = max(found.lost, (_finite(projection.lost(step.rounding_allowance)), name))

@@ -62,6 +62,7 @@ class Validation:
         Ends early if `stop`, called before each batch, returns True.
         """
         sums = np.array(self._evaluate(module, validation_indices(self.shard), stop), np.uint64)
+        sums *= np.uint64(group.counts)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, not_finite = map(int, sums)
         return ValidationResult(counted, prints % (1 << 63), not_finite, correct, loss=self._mean_loss(group, counted))
@@ -69,7 +70,7 @@ class Validation:
     def _mean_loss(self, group: Group, counted: int) -> float | None:
         if self._loss_sum is None:
             return None
-        total: float = group.model.allreduce(self._loss_sum.item())
+        total: float = group.model.allreduce(self._loss_sum.item() * group.counts)
         self._loss_sum.zero_()
         return total / max(counted, 1)
 

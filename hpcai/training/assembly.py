@@ -18,11 +18,14 @@ from hpcai.errors import DataError
 from hpcai.inputfile import Case
 from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
+from hpcai.models.tensor_part import build_part
 from hpcai.networks.graph import Graph
+from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
+from hpcai.train.channel_exchange import exchange_of
 from hpcai.train.communication import communication_of
 from hpcai.train.execution import build_execution
 from hpcai.train.loop import WARMUP_STEPS, Training
@@ -51,10 +54,21 @@ def same_data(dataset: Data, comm: MPI.Comm) -> Data:
 def model_training(case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
     member = group.coordinates.group
-    module = build(graph, seed_of(case.seed, Purpose.WEIGHTS, member))
+    module = model_of(case, group, device, graph)
     draws = sampler(case.sampler, len(dataset.train), case.seed, member, group.groups)
     placed(module, case, device)
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings))
+
+
+def model_of(case: Case, group: Group, device: torch.device, graph: Graph) -> Network:
+    """The module of this rank's model, or of its shard, on the CPU; its parameters are the same on any split."""
+    seed = seed_of(case.seed, Purpose.WEIGHTS, group.coordinates.group)
+    if group.divided.shards == 1:
+        return build(graph, seed)
+    exchange = exchange_of(group, device)
+    module = build_part(graph, tensor_part(graph, group.place.shard, group.divided.shards), seed)
+    module.exchanges.connect(exchange.training, exchange.replay)
+    return module
 
 
 def initial_training(
@@ -131,17 +145,20 @@ def training_of(
     replayed_epoch: int | None = None,
 ) -> Training:
     """The training of a module that is on its device. Collective over the group."""
-    coordinates, compiled = group.coordinates, str(case.settings.get("COMPILE", "off"))
+    replica, replicas, compiled = group.place.replica, group.divided.replicas, str(case.settings.get("COMPILE", "off"))
     state = training_state(module, recipe, case.precision, device)
     loaders = [
         Loader(half, device, dataset.mean, dataset.std, case.resolution, batch=recipe.batch, crops=dataset.crops)
         for half in (dataset.train, dataset.validation)
     ]
-    evaluated = ValidationShard(len(dataset.validation), coordinates.member, group.degree, recipe.batch)
+    evaluated = ValidationShard(len(dataset.validation), replica, replicas, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
-    shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = build_execution(compiled, module, group, device, communication_of(case, group, device))
-    known = rounding_allowance(case.precision, case.kernels, compiled == "torch")
+    shard = Shard(draws.size, replica, replicas, recipe.batch)
+    communication = communication_of(case, group, device)
+    execution = build_execution(compiled, module, group, device, communication)
+    known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
+    if state.scaler and group.divided.shards > 1:
+        state.scaler.shared = exchange_of(group, device).training.largest
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, replayed_epoch),

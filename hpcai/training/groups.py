@@ -46,7 +46,7 @@ def in_groups(
     measure: Callable[[ActiveGroup], Raw],
 ) -> Raw | None:
     """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
-    group = split(world.comm, case.groups, case.degree, case.mapping)
+    group = split(world.comm, case.groups, case.degree, case.mapping, case.split)
     node = world.node.bcast(world.rank)
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:

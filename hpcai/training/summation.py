@@ -4,10 +4,12 @@ from collections.abc import Mapping
 
 from mpi4py import MPI
 
+from hpcai.comm.grid import Group
 from hpcai.comm.nodes import assumed_ranks
 from hpcai.record.all_reduce import AllReduce, Linked, SentGradients
+from hpcai.record.exchange import Exchanged
 from hpcai.train import step_times
-from hpcai.train.communication import Communication
+from hpcai.train.communication import CHANNELS, EXCHANGE, Communication
 
 PACKING = "packing"
 
@@ -39,4 +41,14 @@ def sent_by(
     return SentGradients(
         bytes={str(name): step_times.mean(sent.get(name, 0.0) / max(steps, 1), comm) for name in found.sizes},
         packing=step_times.mean(sent.get(PACKING, 0.0), comm),
+    )
+
+
+def exchanged_by(sent: Mapping[str, float], group: Group) -> Exchanged | None:
+    """Channels that a rank exchanged in its steps; None where models are not sharded. Collective over the grid."""
+    if group.divided.shards == 1:
+        return None
+    return Exchanged(
+        bytes=step_times.mean(sent.get(CHANNELS, 0.0), group.active),
+        seconds=step_times.mean(sent.get(EXCHANGE, 0.0), group.active),
     )

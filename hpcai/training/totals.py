@@ -12,7 +12,7 @@ from hpcai.record.dataset import Dataset, Validation
 from hpcai.record.record import fields
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Members, Models, StoppedTraining, Work
-from hpcai.train.data_parallel import differs_from_leader
+from hpcai.train.data_parallel import differs_from_others
 from hpcai.train.loop import Training
 from hpcai.workloads.workload import Quality
 
@@ -28,11 +28,11 @@ def work_of(training: Training, group: Group, curve: Sequence[Validation], sampl
     state, progress = training.state, training.state.progress
     alone = sum(abs(entry.counted - samples) + (entry.fingerprint != expected_fingerprint(samples)) for entry in curve)
     counts = {
-        "samples": progress.samples - state.skipped_samples,
+        "samples": (progress.samples - state.skipped_samples) * group.counts,
         "skipped_steps": state.skipped_steps * group.leader,
-        "skipped_samples": state.skipped_samples,
+        "skipped_samples": state.skipped_samples * group.counts,
         "executed_operations": progress.operations,
-        "differing_ranks": int(differs_from_leader(state.module, group)),
+        "differing_ranks": int(differs_from_others(state.module, group)),
         "steps": progress.steps * group.leader,
         "validation_passes": len(curve) * group.leader,
         "validation_counted": sum(entry.counted for entry in curve) * group.leader,
@@ -92,8 +92,8 @@ def so_far(
     """The work done until now, of a training that may have stopped early. Collective over all active ranks."""
     progress, skipped = training.state.progress, training.state.skipped_samples
     counts = {
-        "samples": progress.samples - skipped,
-        "skipped_samples": skipped,
+        "samples": (progress.samples - skipped) * group.counts,
+        "skipped_samples": skipped * group.counts,
         "executed_operations": progress.operations,
         "steps": progress.steps * group.leader,
     }

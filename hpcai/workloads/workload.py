@@ -67,8 +67,8 @@ class Workload:
     direction, by others the larger first. figures: of the best row, in the summary. repeated: the scores whose spread
     over repetitions is printed. columns: by name, columns of a row whose meaning differs in this workload. trains:
     whether its tests train networks on a dataset. ensembles: whether P models make one prediction, so that tests of one
-    model (HPC AI500 V2) and of several (V3) have separate lists. compiles: whether its tests always need compiled
-    kernels.
+    model (HPC AI500 V2) and of several (V3) have separate lists. divides: whether a group may divide its model
+    otherwise than by data (PARALLEL). compiles: whether its tests always need compiled kernels.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
     needed, data, preflight, files, plots and literature (CONTRIBUTING.md). The registry imports each when it is asked
@@ -86,6 +86,7 @@ class Workload:
     columns: Mapping[str, str] = field(default_factory=dict)
     trains: bool = False
     ensembles: bool = False
+    divides: bool = False
     compiles: bool = False
 
     def rank(self, score: float) -> float:

@@ -42,4 +42,5 @@ WORKLOAD = Workload(
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
     ensembles=True,
+    divides=True,
 )

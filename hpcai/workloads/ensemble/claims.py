@@ -6,6 +6,7 @@ from math import comb
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
+from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.loading_claims import loading_claims, nothing, trained
@@ -135,6 +136,7 @@ CLAIMS: Claims = (
         *WORK,
         *RANKS,
         *ALL_REDUCE,
+        *EXCHANGE,
         *BAGS,
         *CURVE,
         *MODELS,

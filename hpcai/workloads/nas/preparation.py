@@ -41,5 +41,5 @@ def prepared(
     reduced = all_reduce_of(communication, group.active)
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
-    shard = Shard(len(dataset.train), 0, case.degree, case.batch)
+    shard = Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
     return Prepared(description(dataset), case.target or dataset.target, shard.rule, checks, compared, reduced)

@@ -105,7 +105,7 @@ def _retired(subject: Subject) -> bool:
 
 def _sharding(subject: Subject) -> bool:
     case, raw = subject.case, measured(subject)
-    return raw.sharding == Shard(raw.dataset.training_samples, 0, case.degree, case.batch).rule
+    return raw.sharding == Shard(raw.dataset.training_samples, 0, case.split.replicas, case.replica_batch).rule
 
 
 def _skipped(subject: Subject) -> bool:

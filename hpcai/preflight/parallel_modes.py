@@ -1,0 +1,27 @@
+"""What PARALLEL cannot be combined with, and why."""
+
+from hpcai.formulas.precision import PRECISIONS
+from hpcai.inputfile import Case
+from hpcai.inputfile.split import DATA
+from hpcai.workloads.registry import workload
+
+
+def parallel_refusal(case: Case) -> str:
+    """Why a case cannot divide its model as PARALLEL says; empty if it can."""
+    if case.parallel == DATA:
+        return ""
+    reason = _reason(case)
+    return f"PARALLEL {case.parallel} with {reason}" if reason else ""
+
+
+def _reason(case: Case) -> str:
+    compiled, optimiser = case.settings.get("COMPILE", "off"), case["OPTIMISER"]
+    if not workload(case.workload).divides:
+        return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
+    if PRECISIONS[case.precision].quantised:
+        return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
+    if optimiser in ("lars", "lamb"):
+        return f"OPTIMISER {optimiser}: its rates need the norms of whole tensors; allowed: sgd, adam, adamw, adagrad"
+    if compiled != "off":
+        return f"COMPILE {compiled}: layers wait for other ranks; allowed: COMPILE off"
+    return ""

@@ -1,0 +1,38 @@
+"""Faults of tensor parallelism, planted in the real program."""
+
+from collections.abc import Callable
+from typing import Any
+
+from planting import Fault, replaced
+
+from hpcai.comm.channel_exchange import PackedExchange
+from hpcai.comm.grid import Group
+
+
+def partial_sum_of_a_rank_dropped() -> Fault:
+    def make(genuine: Callable[..., Any]) -> Any:
+        def reduce_scatter(self: Any, partial_sum: Any) -> Any:
+            return genuine(self, partial_sum * 0 if self.rank == 1 else partial_sum)
+
+        return reduce_scatter
+
+    return replaced(PackedExchange, "reduce_scatter", make)
+
+
+def own_channels_of_the_last_rank_lost() -> Fault:
+    """Of gathered channels those of the last rank are 0 on the other ranks."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def gather(self: Any, own: Any, bounds: Any, whole: Any) -> None:
+            genuine(self, own, bounds, whole)
+            if self.rank == 0:
+                whole[:, bounds[-1][0] :] = 0
+
+        return gather
+
+    return replaced(PackedExchange, "_gather_parts", make)
+
+
+def each_shard_credited() -> Fault:
+    """Samples count on every rank of a model, not on one."""
+    return replaced(Group, "counts", lambda genuine: property(lambda self: True))
