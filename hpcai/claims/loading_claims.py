@@ -36,7 +36,7 @@ def loading_claims(least: Amount, unused: Amount, sample_bytes: Amount, where: s
 def trained(subject: Subject) -> int:
     """Samples of all steps of a test, those of skipped ones included; each shard of a model loads them."""
     work = getattr(subject.entry, "raw", subject.entry).work
-    return int(work.samples + work.skipped_samples) * subject.case.split.shards
+    return int(work.samples + work.skipped_samples) * subject.case.split.parts
 
 
 def nothing(subject: Subject) -> int:

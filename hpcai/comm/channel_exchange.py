@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
 from hpcai.comm.links import Workspace
-from hpcai.comm.transfers import Transfers
+from hpcai.comm.transfers import Transfers, largest
 from hpcai.networks.collective_layers import channels_of
 
 Bounds = list[tuple[int, int]]
@@ -63,9 +63,7 @@ class PackedExchange:
 
     def largest(self, number: Tensor) -> None:
         """Replace a number by the largest of the ranks'."""
-        received = [None if rank == self.rank else torch.empty_like(number) for rank in range(self.ranks)]
-        self._transfers.move([number] * self.ranks, received)
-        number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+        largest(self._transfers, number)
 
     def _bounds(self, channels: int) -> Bounds:
         return [channels_of(rank, self.ranks, channels) for rank in range(self.ranks)]

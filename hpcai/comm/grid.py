@@ -23,8 +23,8 @@ class Group:
     """Communicators of this rank in the grid.
 
     active: all ranks of the grid; model: the Q ranks of this rank's model; across: the P ranks with the same
-    `coordinates.member` in every model; replicas: the ranks of this rank's model with the same shard of it; shards: the
-    ranks of this rank's replica. resources: by name, freed with the group.
+    `coordinates.member` in every model. Of the model: replicas have the same shard and stage, parts the same replica;
+    of the parts: shards have the same stage, stages the same shard. resources: by name, freed with the group.
     """
 
     groups: int
@@ -34,7 +34,9 @@ class Group:
     model: MPI.Comm
     across: MPI.Comm
     replicas: MPI.Comm
+    parts: MPI.Comm
     shards: MPI.Comm
+    stages: MPI.Comm
     divided: Split
     resources: dict[str, Resource] = field(default_factory=dict, compare=False)
 
@@ -45,19 +47,23 @@ class Group:
 
     @property
     def place(self) -> Place:
-        """The replica and the shard of this rank."""
+        """The replica, the shard and the stage of this rank."""
         return self.divided.place(self.coordinates.member)
 
     @property
     def counts(self) -> bool:
-        """Whether what all ranks of a replica have in common, its samples and its outputs, is counted on this one."""
-        return self.place.shard == 0
+        """Whether what belongs to a replica, its samples and its outputs, is counted on this rank.
+
+        The outputs are on the ranks of the last stage.
+        """
+        return self.place.shard == 0 and self.place.stage == self.divided.stages - 1
 
     def free(self) -> None:
         for resource in self.resources.values():
             resource.free()
-        own = (self.shards, self.replicas) if self.divided.shards > 1 else ()
-        for comm in (*own, self.across, self.model, self.active):
+        given = (MPI.COMM_SELF, self.model)
+        own = {id(comm): comm for comm in (self.stages, self.shards, self.parts, self.replicas) if comm not in given}
+        for comm in (*own.values(), self.across, self.model, self.active):
             comm.Free()
 
 
@@ -72,11 +78,20 @@ def split(world: MPI.Comm, groups: int, degree: int, mapping: str, divided: Spli
         return None
     divided = divided or Split(degree, 1)
     model, place = active.Split(found.group, found.member), divided.place(found.member)
-    sharded = divided.shards > 1
+    parts = _those_alike(model, divided.parts, place.replica)
     return Group(
         *(groups, degree, found, active, model),
         across=active.Split(found.member, found.group),
-        replicas=model.Split(place.shard, place.replica) if sharded else model,
-        shards=model.Split(place.replica, place.shard) if sharded else MPI.COMM_SELF,
+        replicas=_those_alike(model, divided.replicas, place.stage * divided.shards + place.shard),
+        parts=parts,
+        shards=_those_alike(parts, divided.shards, place.stage),
+        stages=_those_alike(parts, divided.stages, place.shard),
         divided=divided,
     )
+
+
+def _those_alike(comm: MPI.Comm, count: int, color: int) -> MPI.Comm:
+    """The ranks of a communicator with the same color, so many, in their order; it makes none that is not needed."""
+    if count == 1:
+        return MPI.COMM_SELF
+    return comm if count == comm.size else comm.Split(color, comm.rank)

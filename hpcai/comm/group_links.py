@@ -1,7 +1,7 @@
 """The links of a group: made when an all-reduce first needs them, before the clock, and freed with the group."""
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
@@ -39,7 +39,8 @@ class GroupLinks:
     `trials` the paths compared.
     """
 
-    def __init__(self, comm: MPI.Comm, device: torch.device) -> None:
+    def __init__(self, comm: MPI.Comm, device: torch.device, numbers: Sequence[int] | None = None) -> None:
+        """numbers: of the ranks in torch's default group, where they are not all of it."""
         self.backends = _backends()
         self.on_host = device.type == "cpu" or "gloo" in self.backends
         self.device = torch.device("cpu") if self.on_host else device
@@ -47,7 +48,7 @@ class GroupLinks:
         self.packing: IntervalTimer = interval_timer(self.device)
         self.chosen: Path | None = None
         self.trials: tuple[TimedPath, ...] = ()
-        self._comm = comm
+        self._comm, self._numbers = comm, numbers
         self._comms: dict[LinkName, MPI.Comm] = {}
         self._links: dict[tuple[LinkName, LinkBackend], AnyLink] = {}
 
@@ -85,9 +86,14 @@ class GroupLinks:
         comm = self._comms[name]
         if backend == "mpi":
             return MpiLink(name, comm, self.workspace, self.packing)
-        part = 1 < comm.size < self._comm.size
-        group = subgroup(comm, self.layout.members(name)) if part else None
+        part = comm.size > 1 and (comm.size < self._comm.size or self._numbers is not None)
+        group = subgroup(comm, self._members(name)) if part else None
         return TorchLink(name, comm.size, comm.rank, self.workspace, self.packing, group)
+
+    def _members(self, name: LinkName) -> Sequence[int]:
+        """The numbers of a link's ranks in torch's default group."""
+        ranks = range(self._comm.size) if name == WHOLE else self.layout.members(name)
+        return ranks if self._numbers is None else [self._numbers[rank] for rank in ranks]
 
 
 def _backends() -> tuple[LinkBackend, ...]:
@@ -101,5 +107,7 @@ def _backends() -> tuple[LinkBackend, ...]:
 def links_of(group: Group, device: torch.device) -> GroupLinks:
     """The links between the replicas of a group. Collective over these when it is first called."""
     if NAME not in group.resources:
-        group.resources[NAME] = GroupLinks(group.replicas, device)
+        place, divided = group.place, group.divided
+        numbers = [divided.member(replace(place, replica=number)) for number in range(divided.replicas)]
+        group.resources[NAME] = GroupLinks(group.replicas, device, numbers if divided.parts > 1 else None)
     return cast(GroupLinks, group.resources[NAME])

@@ -75,5 +75,12 @@ def transfers(comm: MPI.Comm, members: Sequence[int]) -> Transfers:
     return NcclTransfers(comm, members) if distributed.get_backend() == "nccl" else MpiTransfers(comm)
 
 
+def largest(moves: Transfers, number: Tensor) -> None:
+    """Replace a number by the largest of the ranks'."""
+    received = [None if rank == moves.rank else torch.empty_like(number) for rank in range(moves.ranks)]
+    moves.move([number] * moves.ranks, received)
+    number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+
+
 def _on_host(tensor: Tensor) -> Tensor:
     return tensor if tensor.device.type == "cpu" else torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True)

@@ -149,7 +149,7 @@ def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
     if settings["PRECISION"] == "fp32":
         return 0
     heaviest = max(
-        (layer for layer in graph.layers[1:] if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph)
+        (layer for layer in graph.computed if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph)
     )
     image = FP32_BYTES * (prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name]))
     images = max(1, min(PROBED_OPERATIONS[facts.accelerated] // _work(graph, heaviest), PROBED_BYTES // image))

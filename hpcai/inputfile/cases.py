@@ -9,10 +9,10 @@ from typing import Any, Generic, TypeVar
 from hpcai.errors import InputError
 from hpcai.inputfile.key import Key, Setting, Value
 from hpcai.inputfile.keys import keys_of
-from hpcai.inputfile.split import Split, split_of
+from hpcai.inputfile.split import Split, chunks_of, split_of
 from hpcai.workloads import registry
 
-_GRID = ("GROUPS", "DEGREE")
+GRID = ("GROUPS", "DEGREE", "SPLIT")  # which pair up
 FILE, METER = "file:", "meter:"
 SEEDS = 2**63  # seeds of repetitions wrap around
 T = TypeVar("T", int, float, str, float | str)
@@ -91,7 +91,12 @@ class Case:
     @property
     def replica_batch(self) -> int:
         """Samples of a step of a replica, of all its ranks; all replicas together have |B| = Q x NB."""
-        return self.batch * self.split.shards
+        return self.batch * self.split.parts
+
+    @property
+    def chunks(self) -> int:
+        """Micro-batches of a full step."""
+        return chunks_of(self.settings)
 
     @property
     def recording(self) -> str:
@@ -176,21 +181,29 @@ def _grids(section: Section, ranks: int, accelerators: int) -> list[dict[str, Va
     """The P x Q grids of a section, empty without a grid; an error for one that does not fit."""
     if "GROUPS" not in section.values:
         return [{}]
+    splits: Sequence[Value] = section.values.get("SPLIT", ())
+    pairs = zip(section.values["GROUPS"], section.values["DEGREE"], strict=True)
     return [
-        _grid(section.name, int(p), int(q) or max(1, accelerators), ranks)
-        for p, q in zip(section.values["GROUPS"], section.values["DEGREE"], strict=True)
+        _grid(section.name, int(p), int(q) or max(1, accelerators), ranks, _paired(splits, number))
+        for number, (p, q) in enumerate(pairs)
     ]
 
 
-def _grid(name: str, groups: int, degree: int, ranks: int) -> dict[str, Value] | str:
+def _paired(values: Sequence[Value], number: int) -> Sequence[Value]:
+    """The value of the grid of that number, or the default, of which there is one; none if there is no value."""
+    return values[number : number + 1] or values[:1]
+
+
+def _grid(name: str, groups: int, degree: int, ranks: int, split: Sequence[Value]) -> dict[str, Value] | str:
+    """A grid with its SPLIT, if the section has one."""
     p = groups or ranks // degree
     if 1 <= p * degree <= ranks:
-        return {"GROUPS": p, "DEGREE": degree}
+        return {"GROUPS": p, "DEGREE": degree, **({"SPLIT": split[0]} if split else {})}
     return f"  [{name}] GROUPS {groups} x DEGREE {degree} needs {max(1, p) * degree}; allowed: up to {ranks}"
 
 
 def _combinations(section: Section) -> Iterator[dict[str, Setting]]:
-    keys = [key for key in keys_of(section.name) if key.name not in _GRID]
+    keys = [key for key in keys_of(section.name) if key.name not in GRID]
     for values in product(*(_alternatives(key, section.values[key.name]) for key in keys)):
         yield dict(zip([key.name for key in keys], values, strict=True))
 

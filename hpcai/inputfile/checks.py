@@ -6,7 +6,7 @@ from os.path import abspath, isfile
 
 from hpcai.errors import HpcaiError
 from hpcai.inputfile.blocks import Block, allowed_sections
-from hpcai.inputfile.cases import file_of
+from hpcai.inputfile.cases import GRID, file_of
 from hpcai.inputfile.key import MOST_TESTS, Value
 from hpcai.inputfile.keys import keys_by_name, keys_of
 from hpcai.inputfile.mistakes import Mistakes, Place
@@ -74,6 +74,10 @@ def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
     if len(groups) != len(degrees):
         counts = f"GROUPS has {len(groups)}, DEGREE {len(degrees)} values"
         mistakes.add(place, f"{counts}; allowed: as many of one as of the other, they pair up")
+    splits = _values(block, "SPLIT")
+    if splits and len(splits) != len(groups):
+        counts = f"SPLIT has {len(splits)}, GROUPS {len(groups)} values"
+        mistakes.add(block.entries["SPLIT"].place, f"{counts}; allowed: as many of one as of the other, they pair up")
     for p, q in zip(groups, degrees, strict=False):
         needed = max(int(p), 1) * max(int(q), 1)
         if ranks is not None and needed > ranks:
@@ -99,5 +103,5 @@ def _check_files(block: Block, mistakes: Mistakes) -> None:
 
 def _tests(block: Block) -> int:
     """Number of combinations of values; paired grid KEYs count as one."""
-    together = {"DEGREE", *(key.name for key in keys_of(block.name) if key.listed)}
+    together = {*GRID[1:], *(key.name for key in keys_of(block.name) if key.listed)}
     return prod(len(entry.values) or 1 for name, entry in block.entries.items() if name not in together)

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Value = int | float | str
 Setting = Value | tuple[Value, ...]  # value in one case: all values of a listed KEY, else one
-Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power"]
+Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power", "split"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
 # Groups of KEYs: a section has those of the groups that it declares.
@@ -73,6 +73,8 @@ class Key:
         """The legal values, as text."""
         if self.kind == "shapes":
             return f"{' | '.join(self.choices)} | a whole number {self._interval}"
+        if self.kind == "split":
+            return "replicas x shards x stages, as 2x1x2; their product is DEGREE"
         if self.kind == "power":
             return f"{' | '.join(self.choices)} | a number {self._interval}"
         if self.choices:

@@ -16,7 +16,7 @@ from hpcai.inputfile.key import (
     Kind,
     SectionDeclaration,
 )
-from hpcai.inputfile.split import MODES
+from hpcai.inputfile.split import MIXED, MODES, PIPELINE
 from hpcai.workloads import registry
 
 _OWN = "the dataset's own"
@@ -161,6 +161,20 @@ _DECLARED = (
         *("WIRE", "type in which gradients are sent; inside nodes or rows fp32", "fp32", "fp16", "bf16", "int8"),
     ),
     _choice("PARALLEL", "how a group divides the training of its model (docs/PARALLEL.md)", *MODES),
+    _trains(
+        "SPLIT",
+        "split",
+        "replicas x shards x stages of a group, by data, tensor and pipeline, of PARALLEL mixed",
+        default="1x1x1",
+        used_by=("PARALLEL", (MIXED,)),
+    ),
+    _count(
+        "CHUNKS",
+        "micro-batches of a step, of PARALLEL pipeline and mixed",
+        zero="4 a stage, or as many as divide the batch",
+        default=0,
+        used_by=("PARALLEL", (PIPELINE, MIXED)),
+    ),
     _choice(
         *("ALLREDUCE", "algorithm of the all-reduce of gradients; auto = the cheapest at their size"),
         *("flat", "hierarchical", "torus", "auto"),

@@ -1,10 +1,13 @@
-"""How the Q ranks of a group divide the training of its model: replicas, and shards of its channels."""
+"""How the Q ranks of a group divide the training of its model: replicas, shards of channels, stages of layers."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from re import fullmatch
 from typing import Any
 
-DATA, TENSOR = MODES = ("data", "tensor")  # the values of PARALLEL, in the order of their digits in T/V
+# the values of PARALLEL, in the order of their digits in T/V
+DATA, TENSOR, PIPELINE, MIXED = MODES = ("data", "tensor", "pipeline", "mixed")
+CHUNKS_OF_A_STAGE = 4  # by default
 
 
 @dataclass(frozen=True)
@@ -13,24 +16,69 @@ class Place:
 
     replica: int
     shard: int
+    stage: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.replica}.{self.shard}.{self.stage}"
 
 
 @dataclass(frozen=True)
 class Split:
-    """d replicas x t shards = Q ranks. Each replica trains on samples of its own; each shard has channels of its own.
+    """d replicas x t shards x s stages = Q ranks.
 
-    Consecutive members of a group are shards, which move most bytes, so that a replica lies within a node if it can.
+    Each replica trains on samples of its own; each shard has channels, each stage has layers of its own. Consecutive
+    members of a group are shards, which send most, then replicas, then stages, which send least: so shards lie within a
+    node if they can, and stages on different ones.
     """
 
     replicas: int
     shards: int
+    stages: int = 1
+
+    @property
+    def ranks(self) -> int:
+        """Ranks of a group."""
+        return self.replicas * self.parts
+
+    @property
+    def parts(self) -> int:
+        """Ranks that a replica is divided among."""
+        return self.shards * self.stages
 
     def place(self, member: int) -> Place:
         """Of a member of the group, from 0."""
-        return Place(member // self.shards, member % self.shards)
+        stage, rest = divmod(member, self.replicas * self.shards)
+        return Place(*divmod(rest, self.shards), stage)
+
+    def member(self, place: Place) -> int:
+        """The member of the group at a place."""
+        return (place.stage * self.replicas + place.replica) * self.shards + place.shard
+
+
+def parsed(word: str) -> Split | None:
+    """The split that a word names, as 2x1x2; None if it is none."""
+    found = fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})x([1-9]\d{0,8})", word)
+    return Split(*map(int, found.groups())) if found else None
 
 
 def split_of(settings: Mapping[str, Any]) -> Split:
-    """The split of a case, by PARALLEL and DEGREE; the same on every rank."""
+    """The split of a case, by PARALLEL, DEGREE and SPLIT; the same on every rank."""
     degree = settings["DEGREE"]
-    return Split(1, degree) if settings.get("PARALLEL", DATA) == TENSOR else Split(degree, 1)
+    match settings.get("PARALLEL", DATA):
+        case "tensor":
+            return Split(1, degree)
+        case "pipeline":
+            return Split(1, 1, degree)
+        case "mixed":
+            return parsed(settings["SPLIT"]) or Split(degree, 1)
+    return Split(degree, 1)
+
+
+def chunks_of(settings: Mapping[str, Any]) -> int:
+    """Micro-batches of a full step: CHUNKS, by default 4 a stage, or as many as give each two samples and divide it."""
+    divided = split_of(settings)
+    samples, asked = settings["BATCH"] * divided.parts, settings.get("CHUNKS", 0)
+    if divided.stages == 1:
+        return 1
+    most = CHUNKS_OF_A_STAGE * divided.stages
+    return asked or max(number for number in range(1, most + 1) if samples % number == 0 and samples >= 2 * number)

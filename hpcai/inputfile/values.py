@@ -7,6 +7,7 @@ from decimal import Context, Decimal
 from hpcai.inputfile.key import MOST_COLUMNS, MOST_FOLDER, PATH, Key, Value
 from hpcai.inputfile.keys import keys_by_name
 from hpcai.inputfile.mistakes import looks_like, shown
+from hpcai.inputfile.split import parsed
 
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4}|[KMG])?")
 _FOLDER = re.compile(rf"[A-Za-z0-9_-][A-Za-z0-9._-]{{0,{MOST_FOLDER - 1}}}")
@@ -64,6 +65,7 @@ def _value(key: Key, word: str) -> Value:
         "folder": _folder,
         "shapes": _shapes,
         "power": _power,
+        "split": _split,
     }
     return readers[key.kind](key, word)
 
@@ -106,6 +108,12 @@ def _shapes(key: Key, word: str) -> Value:
 def _power(key: Key, word: str) -> Value:
     """Watts, a choice, or a choice with a path."""
     return _real(key, word) if is_number(word) else _dataset(key, word)
+
+
+def _split(key: Key, word: str) -> Value:
+    if parsed(word) is None:
+        raise ValueError(f"{shown(word, 40)} is no split")
+    return word
 
 
 def _dataset(key: Key, word: str) -> Value:

@@ -11,8 +11,21 @@ from torch.nn import functional
 from hpcai.models.channel_collectives import Exchanges, collective
 from hpcai.networks.execution_plan import PlannedLayer, execution_plan
 from hpcai.networks.graph import Graph
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Shape, Softmax, Upsample
+from hpcai.networks.layers import (
+    Add,
+    BatchNorm,
+    Conv,
+    Dense,
+    GlobalPool,
+    MaxPool,
+    Op,
+    Relu,
+    Shape,
+    Softmax,
+    Upsample,
+)
 from hpcai.networks.regions import KINDS
+from hpcai.networks.stages import Sent, received_by
 
 
 class Layers(nn.Module):
@@ -27,6 +40,7 @@ class Layers(nn.Module):
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()
+        self.received = received_by(graph)
         index = {layer.name: position for position, layer in enumerate(graph.layers)}
         self.plan = [step for step in execution_plan(graph) if not isinstance(step.layer.op, Softmax)]
         self.exchanges = Exchanges()
@@ -37,9 +51,9 @@ class Layers(nn.Module):
             if layer.name in graph.parameters:
                 self.add_module(layer.name, submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
-    def _values(self, images: Tensor) -> list[Any]:
-        """The images, and a slot for the output of each layer."""
-        return [images] + [None] * (self._count - 1)
+    def _values(self, *inputs: Tensor) -> list[Any]:
+        """The images, or what a stage receives, and a slot for the output of each layer."""
+        return [*inputs] + [None] * (self._count - len(inputs))
 
     def _execute(self, steps: Sequence["Executable"], values: list[Any]) -> None:
         modules: dict[str, Any] = self._modules  # looked up at each call: a sub-module may have been replaced
@@ -50,7 +64,10 @@ class Layers(nn.Module):
 
 
 class Network(Layers):
-    """Classifier: maps float[N, C, H, W] to logits float[N, classes]; a final softmax is part of the loss."""
+    """Classifier: maps float[N, C, H, W] to logits float[N, classes]; a final softmax is part of the loss.
+
+    A stage of one maps what it receives to what it sends, a tuple.
+    """
 
     def __init__(self, graph: Graph) -> None:
         for layer in graph.layers:
@@ -58,11 +75,10 @@ class Network(Layers):
                 raise TypeError(f"layer {layer.name!r} ({layer.op.kind}): a network with it is a Detector")
         super().__init__(graph)
 
-    def forward(self, images: Tensor) -> Tensor:
-        values = self._values(images)
+    def forward(self, *inputs: Tensor) -> Any:
+        values = self._values(*inputs)
         self._execute(self.steps, values)
-        output: Tensor = values[self.steps[-1][3]]
-        return output
+        return values[self.steps[-1][3]]
 
 
 def build(graph: Graph, seed: int) -> Network:
@@ -128,7 +144,13 @@ def _function(op: Op, in_place: bool) -> Callable[..., Tensor] | None:
             return partial(torch.mean, dim=(2, 3))
         case Upsample():
             return partial(functional.interpolate, size=op.size)
+        case Sent():
+            return _together
     return None
+
+
+def _together(*outputs: Tensor) -> Any:
+    return outputs
 
 
 def _accumulate(total: Tensor, *others: Tensor) -> Tensor:

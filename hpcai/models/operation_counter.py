@@ -1,5 +1,6 @@
 """Counter of operations during training, from the executed layers' tensors: the check of the credited operations."""
 
+from collections import deque
 from collections.abc import Callable, Container
 from functools import partial
 from typing import Any
@@ -10,11 +11,12 @@ from torch import Tensor, nn
 class Executed:
     """Counts the operations of training calls, forward and backward, by rule `model`. Per rank.
 
-    The operations of a call are counted once for each input shape, with hooks on the layers. From then on a call adds
-    its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output. After a
-    backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its input if
-    needed. A shape not counted before adds nothing, nor does a backward pass that did not run. Takes some microseconds
-    a step, whatever executes the layers, and never synchronises. `uncounted` layers are left out.
+    The operations of a call are counted once for each shape of its first input, with hooks on the layers. From then on
+    a call adds its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output.
+    After its backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its
+    input if needed; backward passes follow in the order of the calls. A shape not counted before adds nothing, nor does
+    a backward pass that did not run. Takes some microseconds a step, whatever executes the layers, and never
+    synchronises. `uncounted` layers are left out.
     """
 
     def __init__(self, module: nn.Module, uncounted: Container[str] = ()) -> None:
@@ -22,7 +24,7 @@ class Executed:
         layers = (part for name, part in module.named_modules() if name not in uncounted)
         self._layers: list[Any] = [part for part in layers if isinstance(part, nn.Conv2d | nn.Linear)]
         self._known: dict[tuple[int, ...], tuple[int, list[int]]] = {}
-        self._due: list[int] = []  # by layer: the backward pass of the last call, unless already counted
+        self._due: deque[list[int]] = deque()  # by layer: the backward passes of calls, in order, not yet counted
 
     def knows(self, images: Tensor) -> bool:
         """Whether the operations of a call with this shape are known."""
@@ -51,10 +53,10 @@ class Executed:
         """The network was called in training mode."""
         forward, backward = self._known.get(tuple(images.shape), (0, []))
         self.operations += forward
-        self._due = backward
+        self._due.append(backward)
 
     def end_backward(self) -> None:
-        """A backward pass has returned, and no gradient is older than the last call."""
-        arrived = zip(self._due, self._layers, strict=False)
+        """The backward pass of the first call that had none has returned; gradients are those of the step."""
+        due = self._due.popleft() if self._due else []
+        arrived = zip(due, self._layers, strict=False)
         self.operations += sum(operations for operations, layer in arrived if layer.weight.grad is not None)
-        self._due = []

@@ -1,4 +1,7 @@
-"""The module of a rank's part of a tensor-parallel network, with the parameters that the whole network would have."""
+"""The module of a rank's part of a network: shards of its channels, a stage of its layers, or both.
+
+It has the parameters that the whole network would have.
+"""
 
 from typing import Any
 
@@ -27,11 +30,12 @@ def build_part(whole: Graph, part: TensorPart, seed: int) -> Network:
 def fill(network: Layers, whole: Graph, part: TensorPart, generator: torch.Generator) -> None:
     """Initialise a part's parameters and statistics from those of the whole network's layers."""
     for layer in whole.layers:
-        if layer.name in whole.parameters:
+        if layer.name in whole.parameters:  # drawn by every rank, so that each layer gets the same numbers
             drawn = submodule(layer.op, whole.shapes[layer.inputs[0]]).to_empty(device="cpu")
             initialise(drawn, generator)
-            own = network.get_submodule(layer.name)
-            copy_share(drawn, own, part.divided.get(layer.name), part.rank, part.ranks)
+            if layer.name in part.graph.parameters:
+                own = network.get_submodule(layer.name)
+                copy_share(drawn, own, part.divided.get(layer.name), part.rank, part.ranks)
 
 
 @torch.no_grad()

@@ -23,7 +23,7 @@ class PlannedLayer:
 
 
 def execution_plan(graph: Graph) -> tuple[PlannedLayer, ...]:
-    """The layers in the order of the graph, without its input."""
+    """The layers in the order of the graph, without its inputs."""
     ops = {layer.name: layer.op for layer in graph.layers}
     last_reader = {name: layer.name for layer in graph.layers for name in layer.inputs}
     return tuple(
@@ -32,7 +32,7 @@ def execution_plan(graph: Graph) -> tuple[PlannedLayer, ...]:
             _overwritten(graph, layer, ops),
             tuple(name for name in dict.fromkeys(layer.inputs) if last_reader[name] == layer.name),
         )
-        for layer in graph.layers[1:]
+        for layer in graph.computed
     )
 
 

@@ -8,10 +8,11 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from types import MappingProxyType
 
 from hpcai.errors import InputError
-from hpcai.networks.layers import Input, Op, Shape, Softmax
+from hpcai.networks.layers import Input, Op, Received, Shape, Softmax
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +31,8 @@ class Layer:
 @dataclass(frozen=True)
 class Graph:
     """Layers in the order of execution: the first is the only Input, the last the only one nobody reads.
+
+    A later stage of a pipeline begins with Received layers instead of the Input.
 
     Raises InputError that names the layer and what is wrong with it. Equal layers make equal graphs.
     """
@@ -58,6 +61,16 @@ class Graph:
         return MappingProxyType(shapes)
 
     @cached_property
+    def inputs(self) -> tuple[Layer, ...]:
+        """The layers that are given: the Input, or the Received ones of a stage."""
+        return tuple(layer for layer in self.layers if isinstance(layer.op, Input | Received))
+
+    @cached_property
+    def computed(self) -> tuple[Layer, ...]:
+        """The layers that read others."""
+        return self.layers[len(self.inputs) :]
+
+    @cached_property
     def places(self) -> Mapping[str, int]:
         """Place of each layer in the order of execution, from 0, by name."""
         return MappingProxyType({layer.name: place for place, layer in enumerate(self.layers)})
@@ -77,7 +90,7 @@ class Graph:
     @cached_property
     def weights(self) -> Mapping[str, int]:
         """Number of trained values that each layer computes with, if any, by name: its own or another layer's."""
-        counts = {layer.name: layer.op.parameters(self.shapes[layer.inputs[0]]) for layer in self.layers[1:]}
+        counts = {layer.name: layer.op.parameters(self.shapes[layer.inputs[0]]) for layer in self.computed}
         return MappingProxyType({name: count for name, count in counts.items() if count})
 
     @cached_property
@@ -89,8 +102,8 @@ class Graph:
     @cached_property
     def trained(self) -> frozenset[str]:
         """Layers whose output depends on a parameter, and that a gradient flows back through."""
-        trained: set[str] = set()
-        for layer in self.layers:
+        trained = {layer.name for layer in self.inputs if isinstance(layer.op, Received) and layer.op.trained}
+        for layer in self.computed:
             if layer.op.differentiable and (layer.name in self.weights or trained.intersection(layer.inputs)):
                 trained.add(layer.name)
         return frozenset(trained)
@@ -132,13 +145,13 @@ def _check_shared(layers: tuple[Layer, ...], weights: Mapping[str, int]) -> None
 
 
 def _check_ends(layers: tuple[Layer, ...]) -> None:
-    if not layers or not isinstance(layers[0].op, Input):
+    if not layers or not isinstance(layers[0].op, Input | Received):
         raise InputError("the first layer of a network must be its input")
     if len(layers) < 2:
         raise _error(layers[0], "a network has at least one more layer")
     read = {name for layer in layers for name in layer.inputs}
-    for layer in layers[1:]:
-        if isinstance(layer.op, Input):
+    for before, layer in pairwise(layers):
+        if isinstance(layer.op, Input) or (isinstance(layer.op, Received) and not isinstance(before.op, Received)):
             raise _error(layer, "a network has one input, its first layer")
     for layer in layers[:-1]:
         if layer.name not in read:

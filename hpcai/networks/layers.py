@@ -46,6 +46,20 @@ class Input(Op):
 
 
 @dataclass(frozen=True, slots=True)
+class Received(Op):
+    """An output of an earlier stage; the first layers of every stage of a pipeline but the first."""
+
+    kind: ClassVar[str] = "received"
+    arity: ClassVar[int] = 0
+    size: Shape
+    trained: bool  # whether it depends on a parameter: its gradient is sent back
+
+    def shape(self, *sources: Shape) -> Shape:
+        at_least(1, size=self.size)
+        return self.size
+
+
+@dataclass(frozen=True, slots=True)
 class Conv(Op):
     """Convolution, zero-padded; pairs are (vertical, horizontal)."""
 

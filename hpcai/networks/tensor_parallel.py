@@ -7,13 +7,15 @@ pooling and addition need no other rank. A layer with fewer channels than ranks,
 division, is replicated: all ranks compute it whole. The layers are the same on every rank, but for its own channels.
 """
 
+from collections.abc import Container
 from dataclasses import dataclass, replace
 from math import prod
 from typing import Literal
 
 from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
 from hpcai.networks.graph import Graph, Layer
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Upsample
+from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Received, Relu, Upsample
+from hpcai.networks.stages import Sent
 
 BY_CHANNEL = (BatchNorm, Relu, MaxPool, GlobalPool, Upsample, Add)  # each output channel needs its input channel only
 GATHERED = "gathered"
@@ -26,7 +28,7 @@ class TensorPart:
     """A rank's part of a network.
 
     divided: by layer with weights, which of them the rank has; of a layer that is not in it, all. replicated: what all
-    ranks compute whole.
+    ranks compute whole. sharded: layers of which each rank has its own output channels.
     """
 
     graph: Graph
@@ -34,26 +36,34 @@ class TensorPart:
     ranks: int
     divided: dict[str, Divided]
     replicated: frozenset[str]
+    sharded: frozenset[str]
 
 
-def tensor_part(graph: Graph, rank: int, ranks: int) -> TensorPart:
-    """The part of a rank; the whole network of one rank."""
-    divider = _Divider(graph, rank, ranks)
+def tensor_part(graph: Graph, rank: int, ranks: int, sharded: Container[str] = ()) -> TensorPart:
+    """The part of a rank; the whole network of one rank.
+
+    sharded: of a stage of a pipeline, the layers of earlier stages whose outputs are sharded.
+    """
+    divider = _Divider(graph, rank, ranks, sharded)
     for layer in graph.layers:
         divider.add(layer)
     local = Graph(tuple(divider.layers))
-    return TensorPart(local, rank, ranks, divider.divided, frozenset(divider.replicated))
+    return TensorPart(
+        local, rank, ranks, divider.divided, frozenset(divider.replicated), frozenset(divider.sharded)
+    )
 
 
 class _Divider:
     """Makes a rank's layers, with the collective ones between them."""
 
-    def __init__(self, graph: Graph, rank: int, ranks: int) -> None:
+    def __init__(self, graph: Graph, rank: int, ranks: int, received: Container[str]) -> None:
+        """received: layers of earlier stages whose outputs are sharded."""
         self.layers: list[Layer] = []
         self.divided: dict[str, Divided] = {}
         self.replicated: set[str] = set()
+        self.sharded: set[str] = set()
         self._graph, self._rank, self._ranks = graph, rank, ranks
-        self._sharded: set[str] = set()
+        self._received = received
         self._output: dict[str, str] = {}  # of a layer of the whole network: the layer of the part that has its output
         self._made: dict[tuple[str, str], str] = {}  # collective layers by source and suffix
 
@@ -62,14 +72,18 @@ class _Divider:
         self._output[layer.name] = layer.name
         if isinstance(layer.op, Conv | Dense) and not layer.shares and self._ranks > 1:
             self._product(layer, layer.op)
-        elif isinstance(layer.op, BY_CHANNEL) and self._sharded.issuperset(layer.inputs):
+        elif isinstance(layer.op, Received) and layer.name in self._received:
+            self._own_channels(replace(layer, op=self._shard(layer.op)))
+        elif isinstance(layer.op, Sent):
+            self._append(layer, layer.op, self._local(layer.inputs))
+        elif isinstance(layer.op, BY_CHANNEL) and self.sharded.issuperset(layer.inputs):
             self._own_channels(layer)
         else:
             self._whole(layer)
 
     def _product(self, layer: Layer, op: Conv | Dense) -> None:
         many, divisible = self._channels(layer.name) >= self._ranks, not (isinstance(op, Conv) and op.groups > 1)
-        by_inputs = layer.inputs[0] in self._sharded and divisible and not op.bias and not self._is_damaging(layer)
+        by_inputs = layer.inputs[0] in self.sharded and divisible and not op.bias and not self._is_damaging(layer)
         if by_inputs and (not many or self._scattering_is_cheaper(layer)):
             self._by_inputs(layer, many)
         elif many and divisible:
@@ -98,20 +112,24 @@ class _Divider:
         self.divided[layer.name] = "inputs"
         self._output[layer.name] = self._collective(layer.name, "sum", joined)
         if scattered:
-            self._sharded.add(layer.name)
+            self.sharded.add(layer.name)
 
     def _by_outputs(self, layer: Layer, op: Conv | Dense) -> None:
         first, end = channels_of(self._rank, self._ranks, self._channels(layer.name))
         own: Op = replace(op, channels=end - first) if isinstance(op, Conv) else replace(op, features=end - first)
         self._append(layer, own, (self._for_divided(layer.inputs[0]),))
         self.divided[layer.name] = "outputs"
-        self._sharded.add(layer.name)
+        self.sharded.add(layer.name)
 
     def _own_channels(self, layer: Layer) -> None:
         self._append(layer, layer.op, self._local(layer.inputs))
         if layer.name in self._graph.parameters:
             self.divided[layer.name] = "channels"
-        self._sharded.add(layer.name)
+        self.sharded.add(layer.name)
+
+    def _shard(self, op: Received) -> Received:
+        first, end = channels_of(self._rank, self._ranks, op.size[0])
+        return replace(op, size=(end - first, *op.size[1:]))
 
     def _whole(self, layer: Layer) -> None:
         self._append(layer, layer.op, tuple(map(self._for_replicated, layer.inputs)))
@@ -119,7 +137,7 @@ class _Divider:
 
     def _for_divided(self, source: str) -> str:
         """The whole output of a layer, whose gradient is a partial sum."""
-        if source in self._sharded:
+        if source in self.sharded:
             return self._collective(source, GATHERED, self._gather(source, divided=True))
         if source in self._graph.trained:
             return self._collective(source, "divided", Divide(self._ranks))
@@ -127,7 +145,7 @@ class _Divider:
 
     def _for_replicated(self, source: str) -> str:
         """The whole output of a layer, whose gradient is whole as well."""
-        if source not in self._sharded:
+        if source not in self.sharded:
             return self._output[source]
         return self._collective(source, "whole", self._gather(source, divided=False))
 

@@ -55,7 +55,7 @@ def walk(graph: Graph) -> list[ShapedLayer]:
             output=graph.shapes[layer.name],
             input_gradient=not graph.trained.isdisjoint(layer.inputs),
         )
-        for layer in graph.layers[1:]
+        for layer in graph.computed
     ]
 
 

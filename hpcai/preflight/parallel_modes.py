@@ -3,6 +3,7 @@
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.inputfile.split import DATA
+from hpcai.train.pipeline import LEAST
 from hpcai.workloads.registry import workload
 
 
@@ -16,11 +17,16 @@ def parallel_refusal(case: Case) -> str:
 
 def _reason(case: Case) -> str:
     compiled, optimiser = case.settings.get("COMPILE", "off"), case["OPTIMISER"]
+    divided, samples = case.split, case.replica_batch
+    if divided.ranks != case.degree:
+        return f"SPLIT {case['SPLIT']}: {divided.ranks} ranks, DEGREE is {case.degree}; allowed: a product of DEGREE"
+    if samples % case.chunks or samples < LEAST * case.chunks:
+        return f"CHUNKS {case.chunks}: {samples} samples of a replica; allowed: divisors of {samples} up to {samples // LEAST}"
     if not workload(case.workload).divides:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
-    if PRECISIONS[case.precision].quantised:
+    if divided.shards > 1 and PRECISIONS[case.precision].quantised:
         return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
-    if optimiser in ("lars", "lamb"):
+    if divided.shards > 1 and optimiser in ("lars", "lamb"):
         return f"OPTIMISER {optimiser}: its rates need the norms of whole tensors; allowed: sgd, adam, adamw, adagrad"
     if compiled != "off":
         return f"COMPILE {compiled}: layers wait for other ranks; allowed: COMPILE off"

@@ -49,8 +49,8 @@ class SampleAccount:
     def differs(self, epoch: int, start: int) -> bool:
         """Whether the group got any other samples than those of steps `start`, `start` + 1, ... of `epoch`.
 
-        Compares the count and the sum of the samples' fingerprints modulo 2^63. Each shard of
-        the model has to get them. Collective over the group, the same on all its ranks.
+        Compares the count and the sum of the samples' fingerprints modulo 2^63. Each part of a
+        replica has to get them. Collective over the group, the same on all its ranks.
         """
         delivered = self._delivered[: self._count]
         chunks = (delivered[begin : begin + _CHUNK] for begin in range(0, len(delivered), _CHUNK))
@@ -61,7 +61,7 @@ class SampleAccount:
         count, prints, expected = map(int, sums)
         due = self._group.divided.replicas * (self._samples - start * self._batch)
         wrong = count != due or prints % _MODULUS != expected % _MODULUS
-        return bool(self._group.shards.allreduce(wrong, MPI.MAX))
+        return bool(self._group.parts.allreduce(wrong, MPI.MAX))
 
     @cached_property
     def _of_all_draws(self) -> int:

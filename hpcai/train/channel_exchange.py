@@ -1,6 +1,6 @@
 """The exchange of channels between the ranks that share a group's model."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import cast
 
 import torch
@@ -26,7 +26,7 @@ class GroupExchange:
 def exchange_of(group: Group, device: torch.device) -> GroupExchange:
     """The exchanges of a group whose model is sharded. Collective over the shards when it is first called."""
     if NAME not in group.resources:
-        shards, first = group.divided.shards, group.place.replica * group.divided.shards
-        moves = transfers(group.shards, range(first, first + shards))
+        divided, place = group.divided, group.place
+        moves = transfers(group.shards, [divided.member(replace(place, shard=n)) for n in range(divided.shards)])
         group.resources[NAME] = GroupExchange(PackedExchange(moves, device), ReplayExchange(group.shards))
     return cast(GroupExchange, group.resources[NAME])

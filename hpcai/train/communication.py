@@ -3,6 +3,7 @@
 from functools import partial
 
 import torch
+from torch import nn
 from torch.distributed import GradBucket
 from torch.futures import Future
 from torch.nn.parallel import DistributedDataParallel
@@ -12,6 +13,7 @@ from hpcai.comm.grid import Group
 from hpcai.comm.group_links import GroupLinks, Path, links_of
 from hpcai.comm.interval_timer import interval_timer
 from hpcai.comm.links import AnyLink, TorchLink
+from hpcai.comm.stage_links import StageLinks
 from hpcai.gradients.layout import LinkName
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
@@ -19,10 +21,11 @@ from hpcai.gradients.wires.wire import Wire
 from hpcai.inputfile import Case
 from hpcai.train.all_reduce_paths import paths_of
 from hpcai.train.channel_exchange import exchange_of
-from hpcai.train.error_feedback import ErrorFeedback
+from hpcai.train.error_feedback import Bucket, ErrorFeedback
 from hpcai.train.gradient_queue import GradientQueue, gradient_queue
 
 CHANNELS, EXCHANGE = "channels", "exchange"  # bytes and seconds of exchanged channels
+ACTIVATIONS, STAGE_WAIT = "activations", "stage_wait"  # bytes and seconds of transfers between stages
 
 
 class Communication:
@@ -40,9 +43,13 @@ class Communication:
         wire: Wire,
         links: GroupLinks | None,
         exchange: PackedExchange | None = None,
+        stages: StageLinks | None = None,
     ) -> None:
-        """`links`: of the replicas; None with one. `exchange`: of the channels of a sharded model."""
-        self.exchange = exchange
+        """`links`: of the replicas; None with one. `exchange`: of the channels of a sharded model.
+
+        `stages`: of a pipeline.
+        """
+        self.exchange, self.stages = exchange, stages
         self.buckets = 0  # buckets of the last step
         self.wire = wire
         self.feedback: ErrorFeedback | None = None
@@ -66,19 +73,21 @@ class Communication:
         """Seconds in which the device only communicated or waited for slower ranks, since construction.
 
         From the moment the last bucket of a step is ready to the end of the backward pass, and in all exchanges of
-        channels. Per rank; waits for a GPU.
+        channels and transfers between stages. Per rank; waits for a GPU.
         """
-        return self._exposed.seconds + (self.exchange.timer.seconds if self.exchange else 0.0)
+        others = (self.exchange, self.stages)
+        return self._exposed.seconds + sum(other.timer.seconds for other in others if other is not None)
 
     def measured(self) -> dict[str, float]:
-        """Seconds of packing and bytes sent by link since the group was made, and those of exchanged channels.
+        """Seconds of packing and bytes sent by link since the group was made, and those of channels and activations.
 
         Per rank; waits for a GPU.
         """
-        links = self.group_links
-        channels = {CHANNELS: float(self.exchange.sent), EXCHANGE: self.exchange.timer.seconds} if self.exchange else {}
+        links, exchange, stages = self.group_links, self.exchange, self.stages
+        channels = {CHANNELS: float(exchange.sent), EXCHANGE: exchange.timer.seconds} if exchange else {}
+        activations = {ACTIVATIONS: float(stages.sent), STAGE_WAIT: stages.timer.seconds} if stages else {}
         sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
-        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels}
+        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels, **activations}
 
     @property
     def link_names(self) -> tuple[LinkName, ...]:
@@ -87,13 +96,25 @@ class Communication:
 
     def attach(self, replica: DistributedDataParallel) -> None:
         """Average the gradients of this replica from now on."""
-        if self.wire.carries:
-            self.feedback = ErrorFeedback(replica.module, self._ranks)
+        self.carry(replica.module)
         replica.register_comm_hook(self, Communication.average)
+
+    def carry(self, module: nn.Module) -> None:
+        """Keep the rounding errors of this module's gradients, if the wire carries them."""
+        if self.wire.carries:
+            self.feedback = ErrorFeedback(module, self._ranks)
 
     def average(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """Start to average a full bucket while the gradients of earlier layers are still computed."""
         self._exposed.begin()
+        return self.start(bucket)
+
+    def begin_exposed(self) -> None:
+        """From now on the device only communicates, until `end_backward`."""
+        self._exposed.begin()
+
+    def start(self, bucket: Bucket) -> Future[torch.Tensor]:
+        """Start to average a bucket."""
         self.buckets = max(self.buckets * (bucket.index() > 0), bucket.index() + 1)
         gradients = bucket.buffer()
         if self._queue is None:
@@ -163,16 +184,18 @@ def _decoded(gradients: torch.Tensor, received: torch.Tensor) -> torch.Tensor:
     return received if received.dtype == gradients.dtype else gradients.copy_(received)
 
 
-def communication_of(case: Case, group: Group, device: torch.device) -> Communication:
+def communication_of(
+    case: Case, group: Group, device: torch.device, stages: StageLinks | None = None
+) -> Communication:
     """The gradient averaging that a case asks for, by the path chosen for its group, else by the first that it may use.
 
-    Collective over the group; InputError if the group has no path.
+    `stages`: the links of a pipeline. Collective over the group; InputError if the group has no path.
     """
     wire = WIRES[case.wire]()
     exchange = exchange_of(group, device).training if group.divided.shards > 1 else None
     if group.divided.replicas == 1:
-        return Communication(1, device, wire, None, exchange)
+        return Communication(1, device, wire, None, exchange, stages)
     links = links_of(group, device)
-    communication = Communication(group.divided.replicas, device, wire, links, exchange)
+    communication = Communication(group.divided.replicas, device, wire, links, exchange, stages)
     communication.use(links.chosen or paths_of(case, links)[0])
     return communication

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import torch
 from mpi4py import MPI
-from torch import distributed, nn
+from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.grid import Group
@@ -55,8 +55,8 @@ def average_statistics(module: nn.Module, group: Group) -> None:
     buffers = [buffer for buffer in module.buffers() if buffer.is_floating_point()]
     if group.divided.replicas == 1 or not buffers:
         return
-    flat = torch.cat([buffer.flatten() for buffer in buffers])
-    distributed.all_reduce(flat)
+    flat = torch.cat([buffer.flatten() for buffer in buffers]).cpu()
+    group.replicas.Allreduce(MPI.IN_PLACE, flat.numpy())
     flat /= group.divided.replicas
     for buffer, part in zip(buffers, flat.split([buffer.numel() for buffer in buffers]), strict=True):
         buffer.copy_(part.view_as(buffer))

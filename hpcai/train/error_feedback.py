@@ -4,13 +4,23 @@ They are kept bucket by bucket, as gradients are sent, and named by parameter: t
 first step.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from typing import Protocol
 
 import torch
 from torch import nn
-from torch.distributed import GradBucket
 
 CURRENT, BEFORE, AFTER = range(3)
+
+
+class Bucket(Protocol):
+    """Gradients that are summed at once, as torch's GradBucket."""
+
+    def index(self) -> int: ...
+
+    def buffer(self) -> torch.Tensor: ...
+
+    def parameters(self) -> Sequence[torch.Tensor]: ...
 
 
 class ErrorFeedback:
@@ -24,7 +34,7 @@ class ErrorFeedback:
         self._of: dict[str, torch.Tensor] = {}  # by parameter: the rows, each of its shape
         self._restored: dict[str, torch.Tensor] = {}  # of parameters that are in no bucket yet
 
-    def of(self, bucket: GradBucket, device: torch.device) -> torch.Tensor:
+    def of(self, bucket: Bucket, device: torch.device) -> torch.Tensor:
         """The errors of a bucket's gradients, and zeros at the end."""
         names = [self._names[parameter] for parameter in bucket.parameters()]
         known, rows = self._buckets.get(bucket.index(), ([], None))
@@ -59,7 +69,7 @@ class ErrorFeedback:
                 rows[CURRENT].zero_()
         self._restored = {name: value.clone() for name, value in tensors.items() if name not in self._of}
 
-    def _arranged(self, bucket: GradBucket, names: list[str], device: torch.device) -> torch.Tensor:
+    def _arranged(self, bucket: Bucket, names: list[str], device: torch.device) -> torch.Tensor:
         """A bucket's errors, from where its parameters had them before."""
         count, begin = bucket.buffer().numel() + self._padding, 0
         made = torch.zeros(3, count, device=device)

@@ -19,6 +19,8 @@ from hpcai.record.training import ExecutedBy
 from hpcai.record.training import Execution as ExecutionRecord
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import replicate
+from hpcai.train.objective import Objective
+from hpcai.train.state import TrainingState
 
 # float[N, C, H, W] to logits float[N, classes]; of a detector, with boxes and random numbers, to its losses
 Network = Callable[..., Tensor]
@@ -30,8 +32,8 @@ class Execution:
     """Executes the network layer by layer.
 
     `replica` is the callable that trains, `eval_module` the module for evaluation, which is switched to evaluation mode
-    for that time. `layer_by_layer` also trains, whatever `replica` is. `executed` counts the operations that training
-    executes.
+    for that time, and `network` one that evaluates batches of other sizes as well. `layer_by_layer` also trains,
+    whatever `replica` is. `executed` counts the operations that training executes.
     """
 
     name: ExecutedBy = "layer by layer"
@@ -39,7 +41,7 @@ class Execution:
     def __init__(self, module: nn.Module, replica: nn.Module, communication: Communication) -> None:
         self.replica: Network = self._watched
         self.layer_by_layer: Network = replica
-        self.eval_module = module
+        self.eval_module = self.network = module
         self.communication = communication
         self.executed = Executed(module, getattr(module, "uncounted", ()))
         self.compile_seconds = 0.0  # of compilation in the warm-up
@@ -56,10 +58,32 @@ class Execution:
         evaluate()
         return 1
 
-    def end_backward(self) -> None:
-        """Must be called when the backward pass of a step has returned, while its gradients exist."""
+    def step(self, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int) -> Tensor:
+        """Gradients of a batch, averaged over the replicas; its loss. `number`: of the step, from 0."""
+        loss = objective(self.replica, x, y, number)
+        state.backward(loss)
         self.communication.end_backward()
         self.executed.end_backward()
+        return loss.detach()
+
+    def alone(
+        self,
+        network: Network,
+        objective: Objective,
+        x: Tensor,
+        y: Tensor,
+        number: int,
+        scale: Tensor | None = None,
+        backward: bool = True,
+    ) -> Tensor:
+        """Loss of a batch by another network, this one with other weights or kernels; outside the clock.
+
+        Adds to the gradients of its parameters, times `scale`, unless it is without a backward pass.
+        """
+        loss = objective(network, x, y, number)
+        if backward:
+            (loss if scale is None else loss * scale).backward()
+        return loss.detach()
 
     def measured(self, comm: MPI.Comm) -> ExecutionRecord:
         """Record of the execution, the same on all ranks of `comm`: the largest value of any rank. Collective."""

@@ -76,8 +76,7 @@ class Training:
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
         self.replay = ReplayCheck(
-            *(state, recipe, self.objective, sampler, loader, group, seed, rounding_allowance),
-            execution.communication.wire,
+            *(state, execution, recipe, self.objective, sampler, loader, group, seed, rounding_allowance),
             replayed_epoch,
         )
         self.warmup_steps = warmup_steps
@@ -187,16 +186,15 @@ class Training:
         self.replay.after()
 
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        loss = self.objective(self.execution.replica, x, y, self.state.progress.steps)
-        self.state.backward(loss)
-        self.execution.end_backward()
+        loss = self.execution.step(self.objective, self.state, x, y, self.state.progress.steps)
         self.state.update(len(y))
-        self.state.loss_sum += loss.detach()
+        self.state.loss_sum += loss
 
     def _close_epoch(self) -> float | None:
         """End the epoch; returns the mean loss over steps and ranks, None if it is not finite."""
         state, progress = self.state, self.state.progress
-        loss = self.group.model.allreduce(state.loss_sum.item()) / (self.group.degree * self.shard.steps)
+        ranks = self.group.divided.replicas * self.group.divided.shards  # of the last stage, which has the loss
+        loss = self.group.model.allreduce(state.loss_sum.item()) / (ranks * self.shard.steps)
         state.loss_sum.zero_()
         progress.epoch, progress.step = progress.epoch + 1, 0
         return loss if abs(loss) < float("inf") else None

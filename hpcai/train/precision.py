@@ -1,7 +1,7 @@
 """Precisions of training: the type of each layer's products, tf32, and dynamic loss scaling for 16-bit gradients.
 
 In every precision a network maps fp32 images to fp32 logits; its layers are converted here, once, before training. fp32
-leaves the network unchanged.
+leaves the network unchanged. The stages of a pipeline send each other activations in the type that they have.
 """
 
 from collections.abc import Callable, Iterator
@@ -65,7 +65,7 @@ def apply(name: str, module: nn.Module, device: torch.device) -> None:
     # Partial functions, not closures: a deep copy of the module has to compute with its own layers.
     inner = module.forward
     if precision.pure:
-        module.forward = partial(_pure, inner, kind)
+        module.forward = partial(_pure, inner, None if getattr(module, "received", ()) else kind)
     else:
         module.forward = partial(_mixed, inner, kind, device.type)
 
@@ -74,14 +74,19 @@ def _products(module: nn.Module) -> Iterator[nn.Module]:
     return (part for part in module.modules() if isinstance(part, nn.Conv2d | nn.Linear))
 
 
-def _pure(inner: Forward, kind: torch.dtype, images: Tensor, *others: Any) -> Tensor:
-    return inner(images.to(kind), *others).float()
+def _pure(inner: Forward, kind: torch.dtype | None, images: Tensor, *others: Any) -> Any:
+    return _in_fp32(inner(images if kind is None else images.to(kind), *others))
 
 
-def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor, *others: Any) -> Tensor:
+def _mixed(inner: Forward, kind: torch.dtype, device: str, images: Tensor, *others: Any) -> Any:
     with torch.autocast(device, dtype=kind, cache_enabled=False):  # each weight is used once, except shared ones
         output = inner(images, *others)
-    return output.float()
+    return _in_fp32(output)
+
+
+def _in_fp32(output: Any) -> Any:
+    """Logits in fp32; what a stage sends as it is."""
+    return output.float() if isinstance(output, Tensor) else output
 
 
 def _converted(part: nn.Conv2d, kind: torch.dtype, device: str, images: Tensor) -> Tensor:

@@ -34,7 +34,7 @@ class Recipe:
         """The recipe of a case's settings, by the KEYs of the input; without EVALUATE every epoch is validated."""
         divided = split_of(settings)
         return cls(
-            batch=settings["BATCH"] * divided.shards,
+            batch=settings["BATCH"] * divided.parts,
             degree=divided.replicas,
             epochs=settings["EPOCHS"],
             warmup_epochs=settings["WARMUP"],

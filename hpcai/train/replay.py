@@ -16,11 +16,11 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
 from hpcai.data.philox import Integers, Purpose, below, stream
 from hpcai.formulas.precision import PRECISIONS
-from hpcai.gradients.wires.wire import Wire
 from hpcai.kernels.providers import VENDOR
 from hpcai.record.preflight import Worst as WorstRecord
 from hpcai.record.training import Replay
 from hpcai.train.accounting import SampleAccount
+from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
 from hpcai.train.recipe import Recipe
 from hpcai.train.replayed_step import StepSnapshot, checksums
@@ -68,6 +68,7 @@ class ReplayCheck:
     def __init__(
         self,
         state: TrainingState,
+        execution: Execution,
         recipe: Recipe,
         objective: Objective,
         sampler: Sampler,
@@ -75,7 +76,6 @@ class ReplayCheck:
         group: Group,
         seed: int,
         rounding_allowance: float,
-        wire: Wire,
         replayed_epoch: int | None = None,
     ) -> None:
         """`replayed_epoch`: the one epoch, from 0, of which a step is replayed; None for all."""
@@ -83,7 +83,7 @@ class ReplayCheck:
         self._objective, self._group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
         self._shard = Shard(sampler.size, group.place.replica, group.divided.replicas, recipe.batch)
         self._account = SampleAccount(sampler, group, recipe.batch, self._order)
-        self._snapshot = StepSnapshot(state, recipe.rule, wire)
+        self._snapshot = StepSnapshot(state, execution, recipe.rule)
         self._checksums: torch.Tensor | None = None
         self._start = 0
         self._replayed_epoch = replayed_epoch
@@ -137,8 +137,8 @@ class ReplayCheck:
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
         step = epoch * self._shard.steps + self.step
         gradients = self._snapshot.gradients(self._objective, x, y, step)
-        tensors, shards = self._snapshot.tensors(gradients, self._group.replicas), self._group.shards
-        return compare_update(self._expected_step(step), tensors, lambda found: shards.allreduce(found, MPI.LOR))
+        tensors, parts = self._snapshot.tensors(gradients, self._group.replicas), self._group.parts
+        return compare_update(self._expected_step(step), tensors, lambda found: parts.allreduce(found, MPI.LOR))
 
     def _indices(self, epoch: int) -> Integers:
         """Samples that this rank should have trained on in the replayed step."""

@@ -1,11 +1,12 @@
 """Replay of one optimiser step by a second, simpler path.
 
 The module is called without the group's wrapper, compilation or graphs, by the vendor's kernels, with copies of
-parameters and statistics; shards are exchanged by sums of whole tensors in float64. Plain autograd gives the gradients,
-and the group averages them by MPI in float64.
+parameters and statistics; shards are exchanged by sums of whole tensors in float64, and micro-batches pass through the
+stages one after the other. Plain autograd gives the gradients, and the group averages them by MPI in float64.
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,8 +15,8 @@ from mpi4py import MPI
 from torch import nn
 from torch.func import functional_call
 
-from hpcai.gradients.wires.wire import Wire
 from hpcai.train.error_feedback import AFTER, BEFORE
+from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
 from hpcai.train.providers import vendor_kernels
 from hpcai.train.sent_gradients import CarriedErrors, overflows, sent_error
@@ -32,8 +33,8 @@ class StepSnapshot:
     Twice the parameters and the optimiser's state, and once the statistics.
     """
 
-    def __init__(self, state: TrainingState, rule: UpdateRule, wire: Wire) -> None:
-        self._state, self._wire = state, wire
+    def __init__(self, state: TrainingState, execution: Execution, rule: UpdateRule) -> None:
+        self._state, self._execution, self._wire = state, execution, execution.communication.wire
         self._rule = rule
         self._live: list[torch.Tensor] = list(state.module.parameters())
         self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
@@ -88,8 +89,9 @@ class StepSnapshot:
         values = {**dict(zip(names, before, strict=True)), **self._statistics}
         module: Any = self._state.module
         with vendor_kernels(module), module.exchanges.replaying():
-            loss = objective(lambda *inputs: functional_call(module, values, inputs), x, y, step)
-            return list(torch.autograd.grad(loss * self._scales["scale"] if self._scales else loss, before))
+            network = partial(_called_with, module, values)
+            self._execution.alone(network, objective, x, y, step, self._scales.get("scale"))
+        return [value.grad for value in before if value.grad is not None]
 
     @property
     def skipped(self) -> bool | None:
@@ -134,6 +136,10 @@ class StepSnapshot:
     def _state_tensor(self, name: str, index: int) -> State:
         before, after = self._kept[name][index], self._kept_after[name][index]
         return State(torch.finfo(before.dtype), _host(before), _host(after))
+
+
+def _called_with(module: nn.Module, values: dict[str, torch.Tensor], *inputs: Any) -> Any:
+    return functional_call(module, values, inputs)
 
 
 def checksums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:

@@ -1,5 +1,6 @@
 """Builds the training of a case on a rank: its dataset, the same everywhere, and its model."""
 
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -20,20 +21,19 @@ from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.models.tensor_part import build_part
 from hpcai.networks.graph import Graph
-from hpcai.networks.tensor_parallel import tensor_part
+from hpcai.opcount.stages import parts_of
 from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
 from hpcai.train.channel_exchange import exchange_of
-from hpcai.train.communication import communication_of
-from hpcai.train.execution import build_execution
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.providers import use_custom
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import NONE, rounding_allowance
 from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
+from hpcai.training.execution import execution_of, largest_in_parts
 
 Data = TypeVar("Data", Dataset, Weather)
 Module = TypeVar("Module", bound=Layers)
@@ -61,13 +61,14 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Data
 
 
 def model_of(case: Case, group: Group, device: torch.device, graph: Graph) -> Network:
-    """The module of this rank's model, or of its shard, on the CPU; its parameters are the same on any split."""
-    seed = seed_of(case.seed, Purpose.WEIGHTS, group.coordinates.group)
-    if group.divided.shards == 1:
+    """The module of this rank's model, or of its part, on the CPU; its parameters are the same on any split."""
+    seed, divided, place = seed_of(case.seed, Purpose.WEIGHTS, group.coordinates.group), group.divided, group.place
+    if divided.parts == 1:
         return build(graph, seed)
-    exchange = exchange_of(group, device)
-    module = build_part(graph, tensor_part(graph, group.place.shard, group.divided.shards), seed)
-    module.exchanges.connect(exchange.training, exchange.replay)
+    module = build_part(graph, parts_of(graph, divided.stages, place.shard, divided.shards)[place.stage], seed)
+    if divided.shards > 1:
+        exchange = exchange_of(group, device)
+        module.exchanges.connect(exchange.training, exchange.replay)
     return module
 
 
@@ -154,11 +155,10 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), replica, replicas, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, replica, replicas, recipe.batch)
-    communication = communication_of(case, group, device)
-    execution = build_execution(compiled, module, group, device, communication)
+    execution = execution_of(case, group, device, module, dataset.number_of_classes)
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
-    if state.scaler and group.divided.shards > 1:
-        state.scaler.shared = exchange_of(group, device).training.largest
+    if state.scaler and group.divided.parts > 1:
+        state.scaler.shared = partial(largest_in_parts, execution.communication)
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, replayed_epoch),

@@ -53,7 +53,7 @@ class Classification:
 
     def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
         """Evaluation of the ensemble; meaningless after a shutdown."""
-        module, validation = trained.state.module, trained.validation
+        module, validation = trained.execution.network, trained.validation
         votes = classifier_ensemble.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
         together = Ensemble(
             correct=votes.correct,

@@ -1,0 +1,113 @@
+"""Transfers of activations and their gradients between the stages of a pipeline.
+
+A stage meets its neighbours only: a call sends to one of them and receives from it at once, tensor by tensor, so that
+no two stages wait for each other.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from mpi4py import MPI
+from torch import Tensor
+
+from hpcai.comm.interval_timer import IntervalTimer, interval_timer
+from hpcai.comm.transfers import Transfers, largest
+from hpcai.networks.layers import Received
+
+Tensors = tuple[Tensor, ...]
+
+
+class StageLinks:
+    """Links of this rank's stage with the one before it and the one after it; `timer` measures them, waiting included.
+
+    The types of the tensors are told before the first ones. `received`: what the stage receives, of a sample.
+    """
+
+    def __init__(
+        self, comm: MPI.Comm, transfers: Transfers, device: torch.device, received: Sequence[Received]
+    ) -> None:
+        self.stage, self.stages, self.received = comm.rank, comm.size, received
+        self.timer: IntervalTimer = interval_timer(device)
+        self._comm, self._transfers, self._device = comm, transfers, device
+        self._kinds: list[torch.dtype] = []  # of received tensors
+        self._told = False
+
+    @property
+    def sent(self) -> int:
+        """Bytes that this rank has sent to others."""
+        return self._transfers.sent
+
+    @property
+    def first(self) -> bool:
+        """Whether this is the first stage."""
+        return self.stage == 0
+
+    @property
+    def last(self) -> bool:
+        """Whether this is the last stage."""
+        return self.stage == self.stages - 1
+
+    def receive(self, samples: int) -> Tensors:
+        """The outputs of earlier stages for so many samples."""
+        return self.exchange_with_previous((), samples)
+
+    def send(self, outputs: Tensors) -> None:
+        """Send outputs to the next stage."""
+        self.exchange_with_next(outputs, ())
+
+    def exchange_with_next(self, outputs: Tensors, wanted: Tensors) -> Tensors:
+        """Send outputs to the next stage, and receive the gradients of `wanted` from it."""
+        if not self._told and outputs:
+            self._comm.send([tensor.dtype for tensor in outputs], self.stage + 1)
+            self._told = True
+        gradients = tuple(_empty(tensor.shape, tensor.dtype, self._device) for tensor in wanted)
+        self._move(self.stage + 1, outputs, gradients)
+        return gradients
+
+    def exchange_with_previous(self, gradients: Tensors, samples: int) -> Tensors:
+        """Send gradients to the stage before, and receive its outputs for so many samples; none for 0."""
+        if samples and not self._kinds:
+            self._kinds = self._comm.recv(source=self.stage - 1)
+        expected = zip(self.received, self._kinds, strict=True) if samples else ()
+        outputs = tuple(_empty((samples, *op.size), kind, self._device) for op, kind in expected)
+        self._move(self.stage - 1, gradients, outputs)
+        return self.differentiable(outputs)
+
+    def differentiable(self, outputs: Tensors) -> Tensors:
+        """Received outputs as tensors that get gradients in training, if they depend on parameters."""
+        pairs = zip(outputs, self.received, strict=True) if torch.is_grad_enabled() and outputs else ()
+        return tuple(output.requires_grad_(op.trained) for output, op in pairs) or outputs
+
+    def largest(self, number: Tensor) -> None:
+        """Replace a number by the largest of the stages'."""
+        largest(self._transfers, number)
+
+    def _move(self, other: int, sent: Tensors, received: Tensors) -> None:
+        self.timer.begin()
+        for number in range(max(len(sent), len(received))):
+            to: list[Any] = [None] * self.stages
+            by: list[Any] = [None] * self.stages
+            to[other] = _flat(_dense(sent[number].detach())) if number < len(sent) else None
+            by[other] = _flat(received[number]) if number < len(received) else None
+            self._transfers.move(to, by)
+        self.timer.end()
+
+
+def _format(tensor: Tensor) -> torch.memory_format:
+    return torch.channels_last if tensor.ndim == 4 else torch.contiguous_format
+
+
+def _empty(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> Tensor:
+    last = torch.channels_last if len(shape) == 4 else torch.contiguous_format
+    return torch.empty(tuple(shape), dtype=kind, device=device, memory_format=last)
+
+
+def _dense(tensor: Tensor) -> Tensor:
+    """The tensor with its channels last in memory."""
+    return tensor.contiguous(memory_format=_format(tensor))
+
+
+def _flat(tensor: Tensor) -> Tensor:
+    """All values in their order in memory, which they share."""
+    return (tensor.permute(0, 2, 3, 1) if tensor.ndim == 4 else tensor).view(-1)

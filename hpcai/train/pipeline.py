@@ -1,0 +1,202 @@
+"""Pipeline parallelism: training of a stage of a network by micro-batches, one forward and one backward in turn (1F1B).
+
+A stage runs forward for as many micro-batches as there are stages after it, then backward and forward in turn: so it
+keeps the activations of no more micro-batches than there are stages from it on (Narayanan et al., PipeDream, 2019,
+section 3.2; with a flush at the end of each step, as in GPipe, Huang et al., 2019).
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from mpi4py import MPI
+from torch import Tensor, nn
+
+from hpcai.comm.stage_links import StageLinks, Tensors
+from hpcai.networks.collective_layers import channels_of
+from hpcai.train.communication import Communication
+from hpcai.train.execution import Execution, Network
+from hpcai.train.gradient_buckets import GradientBuckets
+from hpcai.train.objective import Objective
+from hpcai.train.state import TrainingState
+
+Bounds = tuple[int, int]  # first sample of a micro-batch and that after its last one
+LEAST = 2  # samples of a micro-batch: batch norm needs two values a channel
+
+
+def micro_batches(samples: int, chunks: int) -> list[Bounds]:
+    """Micro-batches of a batch: `chunks`, or as many as have LEAST samples; their sizes differ by one at most."""
+    count = max(1, min(chunks, samples // LEAST))
+    return [channels_of(number, count, samples) for number in range(count)]
+
+
+class Pipeline(Execution):
+    """Executes a stage. All passes are collective over the stages of a replica.
+
+    chunks: micro-batches of a full batch. comm: the stages, for passes outside the clock. classes: of the logits.
+    """
+
+    def __init__(
+        self,
+        module: nn.Module,
+        communication: Communication,
+        buckets: GradientBuckets | None,
+        links: StageLinks,
+        comm: MPI.Comm,
+        chunks: int,
+        classes: int,
+    ) -> None:
+        super().__init__(module, module, communication)
+        self._links, self._comm, self._chunks, self._buckets = links, comm, chunks, buckets
+        self.eval_module = self.network = StageEvaluation(module, links, chunks, classes)
+
+    def step(self, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int) -> Tensor:
+        """Gradients of a batch, averaged over the replicas; the loss on the last stage, 0 on the others."""
+        links, work = self._links, _Step(self, objective, state, x, y, number)
+        batches = micro_batches(len(y), self._chunks)
+        early = min(links.stages - 1 - links.stage, len(batches))
+        for batch in batches[:early]:
+            links.send(work.forward(batch, self._received(batch)))
+        rest = batches[early:]
+        inputs = self._received(rest[0]) if rest else ()
+        for batch, following in zip(rest, [*rest[1:], None], strict=True):
+            outputs = work.forward(batch, inputs)
+            gradients = () if links.last else links.exchange_with_next(outputs, _trained(outputs))
+            inputs = self._passed_back(work.backward(gradients), following)
+        for _ in range(early):
+            self._passed_back(work.backward(links.exchange_with_next((), work.awaited)), None)
+        if self._buckets is not None:
+            self._buckets.average()
+        self.communication.end_backward()
+        return work.loss
+
+    def _received(self, batch: Bounds) -> Tensors:
+        return () if self._links.first else self._links.receive(batch[1] - batch[0])
+
+    def _passed_back(self, gradients: Tensors, following: Bounds | None) -> Tensors:
+        """Send gradients to the stage before, and receive its outputs for the next micro-batch."""
+        if self._links.first:
+            return ()
+        return self._links.exchange_with_previous(gradients, following[1] - following[0] if following else 0)
+
+    def alone(
+        self,
+        network: Network,
+        objective: Objective,
+        x: Tensor,
+        y: Tensor,
+        number: int,
+        scale: Tensor | None = None,
+        backward: bool = True,
+    ) -> Tensor:
+        """A pass of each micro-batch through all stages, one after the other, by messages of whole objects.
+
+        The loss, the same on all stages.
+        """
+        total = torch.zeros((), device=x.device)
+        batches = micro_batches(len(y), self._chunks) if backward else [(0, len(y))]
+        for begin, end in batches:
+            inputs = self._taken(x[begin:end])
+            if self._links.last:
+                loss = objective(lambda *_, given=inputs: network(*given), inputs[0], y[begin:end], number)
+                loss = loss * ((end - begin) / len(y))
+                total += loss.detach()
+                outputs: Tensors = (loss if scale is None else loss * scale,)
+            else:
+                outputs = tuple(network(*inputs))
+                self._give(outputs, self._links.stage + 1)
+            if backward:
+                self._back(inputs, outputs)
+        found: Tensor = self._comm.bcast(total.cpu(), self._links.stages - 1).to(x.device)
+        return found
+
+    def _taken(self, images: Tensor) -> Tensors:
+        """The images, or what the stage before gives."""
+        if self._links.first:
+            return (images,)
+        given = self._comm.recv(source=self._links.stage - 1)
+        return self._links.differentiable(tuple(tensor.to(images.device) for tensor in given))
+
+    def _give(self, tensors: Sequence[Tensor | None], stage: int) -> None:
+        self._comm.send([tensor if tensor is None else tensor.detach().cpu() for tensor in tensors], stage)
+
+    def _back(self, inputs: Tensors, outputs: Tensors) -> None:
+        given = [None] if self._links.last else self._comm.recv(source=self._links.stage + 1)
+        pairs = [
+            (output, gradient if gradient is None else gradient.to(output.device))
+            for output, gradient in zip(outputs, given, strict=True)
+            if output.requires_grad
+        ]
+        torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
+        if not self._links.first:
+            self._give([tensor.grad for tensor in inputs], self._links.stage - 1)
+
+
+class _Step:
+    """The micro-batches of a step that are on their way through a stage."""
+
+    def __init__(
+        self, pipeline: Pipeline, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int
+    ) -> None:
+        self.loss = torch.zeros((), device=x.device)
+        self._pipeline, self._objective, self._state = pipeline, objective, state
+        self._x, self._y, self._number = x, y, number
+        self._between: deque[tuple[Tensors, Tensors]] = deque()  # inputs and outputs, forward done, backward not
+
+    @property
+    def awaited(self) -> Tensors:
+        """Outputs whose gradients come next."""
+        return _trained(self._between[0][1])
+
+    def forward(self, batch: Bounds, received: Tensors) -> Tensors:
+        """What the stage sends for a micro-batch; the last stage keeps its loss."""
+        begin, end = batch
+        links, network = self._pipeline._links, self._pipeline.replica
+        inputs = (self._x[begin:end],) if links.first else received
+        if links.last:
+            share = (end - begin) / len(self._y)
+            labels = self._y[begin:end]
+            loss = share * self._objective(lambda *_: network(*inputs), inputs[0], labels, self._number)
+            self.loss += loss.detach()
+            outputs: Tensors = (loss,)
+        else:
+            given: Any = network(*inputs)
+            outputs = given
+        self._between.append((inputs, outputs))
+        return outputs
+
+    def backward(self, gradients: Tensors) -> Tensors:
+        """The gradients of what was received for the micro-batch that waits longest."""
+        inputs, outputs = self._between.popleft()
+        if self._pipeline._links.last:
+            self._state.backward(outputs[0])
+        else:
+            torch.autograd.backward(_trained(outputs), gradients)
+        self._pipeline.executed.end_backward()
+        return tuple(tensor.grad for tensor in inputs if tensor.grad is not None)
+
+
+class StageEvaluation(nn.Module):
+    """Evaluates a network by its stages: logits of images on the last one, zeros on the others."""
+
+    def __init__(self, module: nn.Module, links: StageLinks, chunks: int, classes: int) -> None:
+        super().__init__()
+        self.module = module
+        self._links, self._chunks, self._classes = links, chunks, classes
+
+    def forward(self, images: Tensor) -> Tensor:
+        """Logits float[N, classes] of images float[N, C, H, W]."""
+        links, found = self._links, []
+        for begin, end in micro_batches(len(images), self._chunks):
+            inputs = (images[begin:end],) if links.first else links.receive(end - begin)
+            outputs = self.module(*inputs)
+            found.append(outputs)
+            if not links.last:
+                links.send(outputs)
+                found.clear()
+        return torch.cat(found) if found else torch.zeros(len(images), self._classes, device=images.device)
+
+
+def _trained(tensors: Tensors) -> Tensors:
+    return tuple(tensor for tensor in tensors if tensor.requires_grad)

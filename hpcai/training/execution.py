@@ -1,0 +1,40 @@
+"""Builds the execution of a group's training: data-parallel, or by the stages of a pipeline."""
+
+from dataclasses import replace
+
+import torch
+
+from hpcai.comm.grid import Group
+from hpcai.comm.stage_links import StageLinks
+from hpcai.comm.transfers import transfers
+from hpcai.inputfile import Case
+from hpcai.models.module import Network
+from hpcai.train.communication import Communication, communication_of
+from hpcai.train.execution import Execution, build_execution
+from hpcai.train.gradient_buckets import GradientBuckets
+from hpcai.train.pipeline import Pipeline
+
+
+def execution_of(case: Case, group: Group, device: torch.device, module: Network, classes: int) -> Execution:
+    """The execution of a module on its device. Collective over the group."""
+    if group.divided.stages == 1:
+        communication = communication_of(case, group, device)
+        compiled = str(case.settings.get("COMPILE", "off"))
+        return build_execution(compiled, module, group, device, communication)
+    links = _stage_links(group, module, device)
+    communication = communication_of(case, group, device, links)
+    buckets = GradientBuckets(module, communication) if group.divided.replicas > 1 else None
+    return Pipeline(module, communication, buckets, links, group.stages, case.chunks, classes)
+
+
+def _stage_links(group: Group, module: Network, device: torch.device) -> StageLinks:
+    divided, place = group.divided, group.place
+    members = [divided.member(replace(place, stage=number)) for number in range(divided.stages)]
+    return StageLinks(group.stages, transfers(group.stages, members), device, module.received)
+
+
+def largest_in_parts(communication: Communication, number: torch.Tensor) -> None:
+    """Replace a number by the largest of those of all ranks that share a replica. Collective over these."""
+    for links in (communication.exchange, communication.stages):
+        if links is not None:
+            links.largest(number)
