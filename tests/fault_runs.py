@@ -86,12 +86,14 @@ class Run:
     names = frozenset(CHECKS)
     ceiling = "NOT CHECKED"  # of real images; test_leak.py has generated ones
 
-    def __init__(self, folder: Path, program: list[Any], settings: list[str], rates: int = 1) -> None:
+    def __init__(
+        self, folder: Path, program: list[Any], settings: list[str], rates: int = 1, ranks: int = 2
+    ) -> None:
         self.folder = folder
         write_images(folder / "images")
         text = self.text.format(rates=" ".join(f"0.{50 + number:03d}" for number in range(rates)))
         (folder / "input.dat").write_text(text)
-        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], 2, folder, timeout=300)
+        self.job: Finished = run_job([*program, "--set", "SEED=1", *settings], ranks, folder, timeout=300)
         assert "End of Tests." in self.job.stdout, self.job.stdout + self.job.stderr
         self.result = json.loads(next(folder.glob("results/*/result.json")).read_text())
         self.rows = [self._checks(part) for part in self.job.stdout.split("\nT/V                N")[1:]]

@@ -30,7 +30,7 @@ def ran(group: "Group", how: str, compiler: Callable[..., Any] | None = traced, 
     from tiny import CPU, training, unending
 
     from hpcai.clock import Phases
-    from hpcai.train import execution
+    from hpcai.train import compiled_execution as execution
 
     with pytest.MonkeyPatch.context() as patch:
         if compiler is not None:
@@ -163,7 +163,7 @@ def test_a_captured_network_has_the_gradients_of_the_plain_one() -> None:
     from tiny import GRAPH, SEED, SHAPE
 
     from hpcai.models.module import build
-    from hpcai.train.execution import _captured
+    from hpcai.train.compiled_execution import _captured
 
     device = torch.device("cuda", torch.cuda.current_device())
     plain, module = (build(GRAPH, SEED).to(device) for _ in range(2))

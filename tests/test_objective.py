@@ -32,7 +32,7 @@ def detecting(group: "Group", frames: int = FRAMES) -> "Training":
 
     from hpcai.data.bootstrap import Whole
     from hpcai.data.order import Shard
-    from hpcai.train.execution import build_execution
+    from hpcai.train.compiled_execution import build_execution
     from hpcai.train.loop import Training
     from hpcai.train.objective import Detection
     from hpcai.train.state import training_state

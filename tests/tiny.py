@@ -21,7 +21,7 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, Relu, Softmax
 from hpcai.train import precision as precisions
 from hpcai.train.communication import Communication, communication_of
-from hpcai.train.execution import build_execution
+from hpcai.train.compiled_execution import build_execution
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import rounding_allowance

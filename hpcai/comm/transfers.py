@@ -76,10 +76,12 @@ def transfers(comm: MPI.Comm, members: Sequence[int]) -> Transfers:
 
 
 def largest(moves: Transfers, number: Tensor) -> None:
-    """Replace a number by the largest of the ranks'."""
-    received = [None if rank == moves.rank else torch.empty_like(number) for rank in range(moves.ranks)]
-    moves.move([number] * moves.ranks, received)
-    number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+    """Replace a number, a tensor without dimensions, by the largest of the ranks'; not counted as sent."""
+    own, before = number.view(1), moves.sent
+    received = [None if rank == moves.rank else torch.empty_like(own) for rank in range(moves.ranks)]
+    moves.move([own] * moves.ranks, received)
+    number.copy_(torch.cat([own, *(part for part in received if part is not None)]).amax())
+    moves.sent = before
 
 
 def _on_host(tensor: Tensor) -> Tensor:

@@ -37,13 +37,28 @@ def operations_of(graph: Graph, stages: int) -> tuple[int, ...]:
     return tuple(count(stage, "model").total for stage in stages_of(graph, stages))
 
 
-def sent_values(graph: Graph, stages: int) -> int:
-    """Values of a sample that all stages together send in a training step: outputs forward, gradients backward."""
-    return sum(_values(graph, place) for place in _bounds(graph, stages)[1:-1])
+def sent_values(graph: Graph, stages: int, shards: int = 1) -> int:
+    """Values of a sample that a replica sends between stages in a training step: outputs forward, gradients backward.
+
+    An output that each of several shards has whole is sent by each of them.
+    """
+    sharded = frozenset().union(*(part.sharded for part in parts_of(graph, stages, 0, shards)))
+    return sum(
+        _values(graph, name) * (1 if name in sharded else shards)
+        for place in _bounds(graph, stages)[1:-1]
+        for name in crossing(graph, place)
+    )
 
 
-def _values(graph: Graph, place: int) -> int:
-    return sum((1 + (name in graph.trained)) * prod(graph.shapes[name]) for name in crossing(graph, place))
+def parameters_of_a_rank(graph: Graph, stages: int, shards: int) -> float:
+    """Parameters of a rank's part, on average over the ranks of a replica."""
+    parts = [parts_of(graph, stages, shard, shards) for shard in range(shards)]
+    return sum(sum(part.graph.parameters.values()) for each in parts for part in each) / (shards * stages)
+
+
+def _values(graph: Graph, name: str) -> int:
+    """Values of an output, twice if it has a gradient."""
+    return (1 + (name in graph.trained)) * prod(graph.shapes[name])
 
 
 def _bounds(graph: Graph, stages: int) -> list[int]:
@@ -77,7 +92,7 @@ def _fits(places: list[int], before: list[int], stages: int, most: int) -> bool:
 
 def _fewest_values(graph: Graph, places: list[int], before: list[int], stages: int, most: float) -> list[int]:
     """Of the cuts into stages with operations, at most so many each, that with the fewest values sent."""
-    values = {place: _values(graph, place) for place in places}
+    values = {place: sum(_values(graph, name) for name in crossing(graph, place)) for place in places}
     best: dict[int, tuple[int, list[int]]] = {0: (0, [0])}  # values and bounds, by first place of the next stage
     for _ in range(stages):
         found: dict[int, tuple[int, list[int]]] = {}

@@ -21,7 +21,8 @@ def _reason(case: Case) -> str:
     if divided.ranks != case.degree:
         return f"SPLIT {case['SPLIT']}: {divided.ranks} ranks, DEGREE is {case.degree}; allowed: a product of DEGREE"
     if samples % case.chunks or samples < LEAST * case.chunks:
-        return f"CHUNKS {case.chunks}: {samples} samples of a replica; allowed: divisors of {samples} up to {samples // LEAST}"
+        allowed = f"divisors of {samples} up to {samples // LEAST}"
+        return f"CHUNKS {case.chunks}: a replica has {samples} samples a step; allowed: {allowed}"
     if not workload(case.workload).divides:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
     if divided.shards > 1 and PRECISIONS[case.precision].quantised:

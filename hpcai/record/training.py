@@ -10,6 +10,7 @@ from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.exchange import Exchanged
 from hpcai.record.phases import Phases
+from hpcai.record.pipeline import Pipelined
 from hpcai.record.preflight import (
     KernelChoice,
     PrecisionProbe,
@@ -163,7 +164,8 @@ class TrainingRaw(Record, kw_only=True):
     site_kernels: Annotated[SiteKernels | None, about("KERNELS file:PATH only: the kernels of the file")] = None
     all_reduce: Annotated[AllReduce | None, about("DEGREE above 1 only: summation of the gradients")] = None
     sent: Annotated[SentGradients | None, about("DEGREE above 1 only: what a rank sent")] = None
-    exchanged: Annotated[Exchanged | None, about("PARALLEL tensor only: exchanged channels")] = None
+    exchanged: Annotated[Exchanged | None, about("PARALLEL tensor and mixed only: exchanged channels")] = None
+    pipeline: Annotated[Pipelined | None, about("PARALLEL pipeline and mixed only: the stages")] = None
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
 

@@ -6,6 +6,7 @@ from hpcai.record.all_reduce import GradientCost
 from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining, MeanWatts
 from hpcai.record.exchange import ExchangeCost
 from hpcai.record.phases import PhaseShares
+from hpcai.record.pipeline import PipelineCost
 from hpcai.record.published_figures import PublishedFigures
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -227,7 +228,10 @@ class TrainingScores(Record, kw_only=True):
         GradientCost | None, about("DEGREE above 1 only: cost of the gradient averaging")
     ] = None
     exchange_cost: Annotated[
-        ExchangeCost | None, about("PARALLEL tensor only: cost of the exchange of channels")
+        ExchangeCost | None, about("PARALLEL tensor and mixed only: cost of the exchange of channels")
+    ] = None
+    pipeline_cost: Annotated[
+        PipelineCost | None, about("PARALLEL pipeline and mixed only: cost of the pipeline")
     ] = None
     models_per_minute: ModelsPerMinute = None
     mean_watts: MeanWatts = None

@@ -7,6 +7,8 @@ from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.check_declarations import TRAINING_CHECKS
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
+from hpcai.record.machine import MIB
+from hpcai.record.pipeline import Pipelined
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import fields
 from hpcai.record.training import Replay
@@ -107,6 +109,15 @@ def sent_note(sent: SentGradients | None) -> Iterator[str]:
     if sent:
         by_link = ", ".join(f"{nbytes:.0f} bytes by {name}" for name, nbytes in sent.bytes.items())
         yield f"Sent    : a step {by_link}; packing {sent.packing:.3f} s, beside the backward pass"
+
+
+def stage_notes(found: Pipelined | None) -> Iterator[str]:
+    """Note on each stage of a pipeline."""
+    for number, stage in enumerate(found.stages if found else ()):
+        yield (
+            f"Stage {number:<2}: {stage.operations / 1e9:.3f} GFLOP, busy for {stage.busy:.3f} s, in transfers and waits "
+            f"for {stage.waiting:.3f} s, means of its ranks; peak memory of a rank {stage.peak_bytes / MIB:.1f} MiB"
+        )
 
 
 def residual_notes(found: Residuals) -> Iterator[str]:

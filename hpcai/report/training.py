@@ -17,6 +17,7 @@ from hpcai.report.rows import (
     replay_notes,
     residual_notes,
     sent_note,
+    stage_notes,
 )
 from hpcai.report.series import CURVE, Table
 from hpcai.report.text import free, printed, with_reasons
@@ -51,6 +52,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield _steps(raw, before)
     yield from all_reduce_note(raw.all_reduce)
     yield from sent_note(raw.sent)
+    yield from stage_notes(raw.pipeline)
     yield from telemetry.traffic_note(test.telemetry, sent_by_all(raw.sent, raw.work.steps, test.q))
     yield from residual_notes(before.residuals)
     yield from kernels_notes(raw.site_kernels, before.vendor_comparison)

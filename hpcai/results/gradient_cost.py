@@ -4,6 +4,7 @@ from hpcai.formulas.roofline import moved_in_all_reduce
 from hpcai.gradients.reductions import REDUCTIONS
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
+from hpcai.opcount.stages import parameters_of_a_rank
 from hpcai.record.all_reduce import AllReduce, GradientCost, SentGradients
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
@@ -26,12 +27,12 @@ def sent_by_all(sent: SentGradients | None, steps: int, degree: int) -> float | 
     return None if sent is None else sum(sent.bytes.values()) * steps * degree
 
 
-def gradients(case: Case, raw: TrainingRaw) -> int:
-    """Number of gradients of a step."""
-    return sum(graph_of(case, raw.dataset).parameters.values())
+def gradients(case: Case, raw: TrainingRaw) -> float:
+    """Number of gradients of a step that a rank sums, on average over the ranks of a replica."""
+    return parameters_of_a_rank(graph_of(case, raw.dataset), case.split.stages, case.split.shards)
 
 
-def needed_bytes(found: AllReduce, elements: int, element: int) -> dict[str, float]:
+def needed_bytes(found: AllReduce, elements: float, element: int) -> dict[str, float]:
     """Bytes by link that a rank must send to sum gradients of `element` bytes on the wire, without padding.
 
     A link that is not recorded counts as one of one rank; a claim finds that.

@@ -27,6 +27,7 @@ from hpcai.results.exchange_cost import exchanged_in_a_step
 from hpcai.results.gains import GRID
 from hpcai.results.gradient_cost import sent_in_a_step
 from hpcai.results.measured import Before
+from hpcai.results.pipeline_cost import sent_between_stages
 from hpcai.results.row import graph_of
 from hpcai.update_rules import rule_of
 from hpcai.workloads.comm.record import CollectiveRow
@@ -43,7 +44,7 @@ def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) ->
     step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
     reduced = _all_reduce(case, raw, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
-    moved = sent_in_a_step(case, raw) + exchanged_in_a_step(case, raw)
+    moved = sent_in_a_step(case, raw) + exchanged_in_a_step(case, raw) + sent_between_stages(case, raw)
     return placed(rate / (case.groups * case.degree), step, moved, source, measured, reduced)
 
 

@@ -70,7 +70,7 @@ def tv(case: Case, reduced: AllReduce | None = None) -> str:
     if not case.trains:
         return f"W{order}{workload(case.workload).digit}0N0N0"
     algorithm = reduced.algorithm if reduced else case.allreduce
-    reduction = 0 if case.degree == 1 or algorithm == AUTO else REDUCTIONS[algorithm].digit
+    reduction = 0 if case.split.replicas == 1 or algorithm == AUTO else REDUCTIONS[algorithm].digit
     precision = PRECISIONS[case.precision].letter
     mode = 1 + MODES.index(case.parallel)
     kernels = {"vendor": "V", "custom": "C", "auto": "A", "file": "F"}[case.kernels.partition(":")[0]]

@@ -13,6 +13,7 @@ from hpcai.results.exchange_cost import exchange_cost
 from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
+from hpcai.results.pipeline_cost import pipeline_cost
 from hpcai.results.qualities import Qualities
 from hpcai.results.read_rates import read_rates
 from hpcai.results.roofline import gradient_bandwidth, under_roofline
@@ -67,6 +68,7 @@ def training_scores(
         apc_hpcai500=parallel_computation(case, per_sample(case, raw.dataset, "hpcai500")),
         gradient_cost=gradient_cost(case, raw),
         exchange_cost=exchange_cost(case, raw),
+        pipeline_cost=pipeline_cost(case, raw),
         models_per_minute=models_per_minute(raw),
         **energy_scores(raw.energy, valid, raw.work.samples, case.groups)._asdict(),
     )

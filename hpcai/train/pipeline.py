@@ -60,9 +60,9 @@ class Pipeline(Execution):
             links.send(work.forward(batch, self._received(batch)))
         rest = batches[early:]
         inputs = self._received(rest[0]) if rest else ()
-        for batch, following in zip(rest, [*rest[1:], None], strict=True):
+        for batch, following in zip(rest, [*rest[1:], None], strict=False):
             outputs = work.forward(batch, inputs)
-            gradients = () if links.last else links.exchange_with_next(outputs, _trained(outputs))
+            gradients = () if links.last else links.exchange_with_next(outputs, work.awaited)
             inputs = self._passed_back(work.backward(gradients), following)
         for _ in range(early):
             self._passed_back(work.backward(links.exchange_with_next((), work.awaited)), None)

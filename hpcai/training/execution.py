@@ -10,7 +10,8 @@ from hpcai.comm.transfers import transfers
 from hpcai.inputfile import Case
 from hpcai.models.module import Network
 from hpcai.train.communication import Communication, communication_of
-from hpcai.train.execution import Execution, build_execution
+from hpcai.train.compiled_execution import build_execution
+from hpcai.train.execution import Execution
 from hpcai.train.gradient_buckets import GradientBuckets
 from hpcai.train.pipeline import Pipeline
 

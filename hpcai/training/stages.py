@@ -32,6 +32,7 @@ from hpcai.training.assembly import same_data
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog, logged
+from hpcai.training.pipelined import pipelined_by
 from hpcai.training.summation import all_reduce_of, exchanged_by, sent_by
 from hpcai.training.times import profiled, times_of
 from hpcai.training.totals import loading_of, models_of, so_far, work_of
@@ -206,6 +207,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             site_kernels=self.active.site_kernels,
             all_reduce=reduced,
             exchanged=exchanged_by(trained.state.progress.sent, group),
+            pipeline=pipelined_by(self.case, trained.state.progress, group, self.device),
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
             energy=self.energy.measured(),

@@ -11,6 +11,7 @@ from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, 
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.loading_claims import loading_claims, nothing, trained
 from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.pipeline_claims import PIPELINED
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
@@ -137,6 +138,7 @@ CLAIMS: Claims = (
         *RANKS,
         *ALL_REDUCE,
         *EXCHANGE,
+        *PIPELINED,
         *BAGS,
         *CURVE,
         *MODELS,

@@ -28,8 +28,8 @@ from hpcai.results.measured import Stopped
 from hpcai.train import detector_ensemble
 from hpcai.train import objective as objectives
 from hpcai.train.communication import communication_of
+from hpcai.train.compiled_execution import build_execution
 from hpcai.train.detection_validation import DetectionValidation
-from hpcai.train.execution import build_execution
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import rounding_allowance

@@ -1,0 +1,65 @@
+"""Claims about the stages of models that are trained by a pipeline."""
+
+from math import isclose
+
+from hpcai.claims.shards import shards_of, trained
+from hpcai.inputfile.split import PIPELINE
+from hpcai.results.alterations import changed, together
+from hpcai.results.claim import Claim, Subject
+from hpcai.results.pipeline_cost import crossing_bytes, stage_operations
+
+STAGE = {"operations": 8, "busy": 1e-3, "waiting": 1e-3, "peak_bytes": 4096}
+FORGED = {"chunks": 8, "bytes": 4096.0, "stages": [STAGE, STAGE]}
+
+
+def _there(subject: Subject) -> bool:
+    return (subject.entry.raw.pipeline is None) == (subject.case.split.stages == 1)
+
+
+def _samples(subject: Subject) -> int:
+    """Samples of every training step, skipped ones included."""
+    return trained(subject.case, shards_of(subject.case, subject.entry.raw.dataset.training_samples))
+
+
+def _crossing(subject: Subject) -> bool:
+    raw, case = subject.entry.raw, subject.case
+    return raw.pipeline is None or isclose(
+        raw.pipeline.bytes, crossing_bytes(case, raw, _samples(subject)), rel_tol=1e-9
+    )
+
+
+def _operations(subject: Subject) -> bool:
+    raw, case = subject.entry.raw, subject.case
+    if raw.pipeline is None:
+        return True
+    return [stage.operations for stage in raw.pipeline.stages] == stage_operations(case, raw, _samples(subject))
+
+
+def _chunks(subject: Subject) -> bool:
+    found = subject.entry.raw.pipeline
+    return found is None or found.chunks == subject.case.chunks
+
+
+def _within(subject: Subject) -> bool:
+    raw = subject.entry.raw
+    stages = raw.pipeline.stages if raw.pipeline else ()
+    return all(stage.busy + stage.waiting <= raw.phases.training * (1 + 1e-9) for stage in stages)
+
+
+_TWO = changed("settings.PARALLEL", PIPELINE)
+
+PIPELINED = (
+    Claim("pipeline if, and only if, there are several stages", _there, changed("raw.pipeline", FORGED)),
+    Claim("pipeline.bytes: what crosses between stages", _crossing, together(_TWO, changed("raw.pipeline", FORGED))),
+    Claim("pipeline.stages: operations of layers", _operations, together(_TWO, changed("raw.pipeline", FORGED))),
+    Claim(
+        "pipeline.chunks: CHUNKS",
+        _chunks,
+        together(_TWO, changed("raw.pipeline", {**FORGED, "chunks": 3})),
+    ),
+    Claim(
+        "pipeline.stages: busy and waiting within the training",
+        _within,
+        changed("raw.pipeline", {**FORGED, "stages": [{**STAGE, "waiting": 1e9}]}),
+    ),
+)

@@ -1,0 +1,45 @@
+"""What a pipeline costs its ranks: bubble and bytes, beside those expected by formula."""
+
+from hpcai.formulas.precision import PRECISIONS
+from hpcai.inputfile import Case
+from hpcai.opcount.stages import operations_of, sent_values
+from hpcai.record.pipeline import PipelineCost
+from hpcai.record.training import TrainingRaw
+from hpcai.results.row import graph_of
+
+
+def expected_bubble(stages: int, chunks: int) -> float:
+    """Share of a step in which a stage waits, with stages of equal times and transfers without one."""
+    return (stages - 1) / (chunks + stages - 1)
+
+
+def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
+    """Bytes that a rank has to send for so many training samples of all models, on average over the ranks."""
+    divided = case.split
+    values = sent_values(graph_of(case, raw.dataset), divided.stages, divided.shards) / divided.parts
+    return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * divided.replicas)
+
+
+def stage_operations(case: Case, raw: TrainingRaw, samples: int) -> list[int]:
+    """Operations of so many training samples by stage."""
+    return [each * samples for each in operations_of(graph_of(case, raw.dataset), case.split.stages)]
+
+
+def pipeline_cost(case: Case, raw: TrainingRaw) -> PipelineCost | None:
+    """The cost; None without a pipeline."""
+    found = raw.pipeline
+    if found is None:
+        return None
+    steps, samples = raw.work.steps / case.groups, raw.work.samples + raw.work.skipped_samples
+    return PipelineCost(
+        bubble=sum(stage.waiting for stage in found.stages) / len(found.stages) / raw.phases.training,
+        expected_bubble=expected_bubble(case.split.stages, found.chunks),
+        sent=found.bytes / steps,
+        needed=crossing_bytes(case, raw, samples) / steps,
+    )
+
+
+def sent_between_stages(case: Case, raw: TrainingRaw) -> float:
+    """Bytes that a rank sent in a step; 0 without a pipeline."""
+    cost = pipeline_cost(case, raw)
+    return cost.sent if cost else 0.0

@@ -1,0 +1,64 @@
+"""Faults of pipelines, planted in the real program."""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from planting import RANK, WRONG_RANK, Fault, replaced
+
+from hpcai.comm.grid import Group
+from hpcai.comm.stage_links import StageLinks
+from hpcai.train.gradient_buckets import GradientBuckets
+from hpcai.train.pipeline import _Step
+
+
+def wrong_micro_batch_in_a_stage() -> Fault:
+    """A stage computes with the outputs for the micro-batch before, if that had as many samples."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def exchange(self: Any, gradients: Any, samples: int) -> Any:
+            given = genuine(self, gradients, samples)
+            before = getattr(self, "before", given)
+            if not samples or not torch.is_grad_enabled():
+                return given
+            self.before = tuple(tensor.detach().clone() for tensor in given)
+            same = [tensor.shape for tensor in before] == [tensor.shape for tensor in given]
+            return self.differentiable(before) if same and before is not given else given
+
+        return exchange
+
+    return replaced(StageLinks, "exchange_with_previous", make)
+
+
+def gradients_of_a_micro_batch_lost() -> Fault:
+    """The first stage gets zeros for the first micro-batch of each step."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(self: Any, gradients: Any) -> Any:
+            first, self.begun = not hasattr(self, "begun"), True
+            return genuine(self, tuple(each * 0 for each in gradients) if first else gradients)
+
+        return backward
+
+    return replaced(_Step, "backward", make)
+
+
+def each_stage_credited() -> Fault:
+    """Samples count on every stage of a model, not on the last."""
+    return replaced(Group, "counts", lambda genuine: property(lambda self: True))
+
+
+def replica_not_averaged() -> Fault:
+    """A rank keeps its own gradients."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def average(self: Any) -> None:
+            parameters = [parameter for bucket in self._buckets for parameter in bucket.parameters()]
+            own = [parameter.grad.clone() for parameter in parameters]
+            genuine(self)
+            for parameter, gradient in zip(parameters, own, strict=True):
+                parameter.grad = gradient if RANK == WRONG_RANK else parameter.grad
+
+        return average
+
+    return replaced(GradientBuckets, "average", make)
