@@ -11,8 +11,9 @@ from examples.training import stored, subjects_of, violated_claims
 from msgspec.structs import replace
 from small_run import bench, golden, rebuilt
 
-from hpcai.comm.grid_coordinates import groups_of, idle_ranks, listed_grids
+from hpcai.comm.grid_coordinates import groups_of, idle_ranks, listed_grids, place_in
 from hpcai.errors import InputError
+from hpcai.inputfile.split import Split
 from hpcai.record.loading import result_of
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Subject
@@ -107,8 +108,18 @@ def test_an_emulated_precision_cannot_be_called_native() -> None:
 
 
 def test_idle_ranks_and_groups_are_checked() -> None:
-    grids = [(2, 2, "row"), (2, 1, "column"), (5, 1, "row")]
+    grids = [(2, 2, "row", Split(2, 1)), (2, 1, "column", Split(1, 1)), (5, 1, "row", Split(1, 1))]
     assert listed_grids(grids) == ("2x2 R", "2x1 C", "5x1 R")
     assert idle_ranks(grids, 5) == ("Grid 2 x 2: rank 4 stays idle", "Grid 2 x 1: ranks 2-4 stay idle")
     assert [groups_of(rank, grids) for rank in (0, 3, 4)] == [[0, 0, 0], [1, None, 3], [None, None, 4]]
     assert len(listed_grids(grids * 3)) == 8 == len(groups_of(0, grids * 3))
+
+
+def test_places_of_divided_models() -> None:
+    grids = [(1, 4, "row", Split(2, 1, 2)), (2, 2, "column", Split(1, 2)), (1, 4, "row", Split(4, 1))]
+    words = listed_grids(grids)
+    assert words == ("1x4 R 2x1x2", "2x2 C 1x2x1", "1x4 R")
+    assert [[place_in(word, rank) for rank in range(5)] for word in words] == [
+        [" 0.0.0", " 1.0.0", " 0.0.1", " 1.0.1", ""], [" 0.0.0", " 0.0.0", " 0.1.0", " 0.1.0", ""], [""] * 5,
+    ]  # fmt: skip
+    assert idle_ranks([*grids[::2]], 5) == ("Grid 1 x 4: rank 4 stays idle",)

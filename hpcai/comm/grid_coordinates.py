@@ -4,8 +4,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import Split, parsed
 
-Grid = tuple[int, int, str]  # groups, degree, mapping
+Grid = tuple[int, int, str, Split]  # groups, degree, mapping, how a group divides its model
 
 LISTED_RANKS = 64  # ranks that the report lists one by one; of the others it has sums
 LISTED_GRIDS = 8  # columns of the rank map
@@ -31,23 +32,37 @@ def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinate
 def grids_of(cases: Iterable[Case]) -> list[Grid]:
     """The distinct grids of the cases, in order of first use; cases without a grid are skipped."""
     gridded = (case for case in cases if "GROUPS" in case.settings)
-    return list(dict.fromkeys((case.groups, case.degree, case.mapping) for case in gridded))
+    return list(dict.fromkeys((case.groups, case.degree, case.mapping, case.split) for case in gridded))
 
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:
     """The group of a rank in each of the listed grids; None where it is idle."""
-    found = [coordinates(rank, *grid) for grid in grids[:LISTED_GRIDS]]
+    found = [coordinates(rank, *grid[:3]) for grid in grids[:LISTED_GRIDS]]
     return [each.group if each else None for each in found]
 
 
 def listed_grids(grids: Sequence[Grid]) -> tuple[str, ...]:
-    """The grids of the rank map, in words."""
-    return tuple(f"{p}x{q} {mapping[0].upper()}" for p, q, mapping in grids[:LISTED_GRIDS])
+    """The grids of the rank map, in words; with replicas x shards x stages where models are divided otherwise."""
+    return tuple(f"{p}x{q} {mapping[0].upper()}{_split(split)}" for p, q, mapping, split in grids[:LISTED_GRIDS])
+
+
+def _split(split: Split) -> str:
+    return "" if split.parts == 1 else f" {split.replicas}x{split.shards}x{split.stages}"
+
+
+def place_in(grid: str, rank: int) -> str:
+    """The replica, shard and stage of a rank in a grid of the rank map; empty where it is idle or has a whole model."""
+    size, mapping, *split = grid.split()
+    groups, degree = map(int, size.split("x"))
+    found = coordinates(rank, groups, degree, {"R": "row", "C": "column"}[mapping])
+    divided = parsed(split[0]) if split else None
+    return f" {divided.place(found.member)}" if divided and found else ""
 
 
 def idle_ranks(grids: Sequence[Grid], ranks: int) -> tuple[str, ...]:
     """Which of the ranks stay idle in any of the grids, in words."""
-    return tuple(_idle(p, q, ranks) for p, q, _ in grids if p * q < ranks)
+    mapped = dict.fromkeys((p, q, mapping) for p, q, mapping, _ in grids)
+    return tuple(_idle(p, q, ranks) for p, q, _ in mapped if p * q < ranks)
 
 
 def _idle(groups: int, degree: int, ranks: int) -> str:

@@ -8,8 +8,22 @@ from math import prod
 from hpcai.networks.collective_layers import COLLECTIVE, AllReduce, Divide
 from hpcai.networks.execution_plan import execution_plan
 from hpcai.networks.graph import Graph, Layer
-from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Relu, Softmax, Upsample
+from hpcai.networks.layers import (
+    Add,
+    BatchNorm,
+    Conv,
+    Dense,
+    GlobalPool,
+    Input,
+    MaxPool,
+    Op,
+    Received,
+    Relu,
+    Softmax,
+    Upsample,
+)
 from hpcai.networks.regions import Detections
+from hpcai.networks.stages import Sent
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
 FP32_BYTES = 4
@@ -62,6 +76,14 @@ def _packed(graph: Graph, layer: Layer, batch: int) -> int:
     return 2 * whole
 
 
+def crossing_bytes(graph: Graph, batch: int, element: int) -> int:
+    """Bytes of what a stage of a pipeline receives and sends."""
+    names = [layer.name for layer in graph.inputs if isinstance(layer.op, Received)]
+    last = graph.layers[-1]
+    names += last.inputs if isinstance(last.op, Sent) else ()
+    return batch * sum(prod(graph.shapes[name]) for name in names) * element
+
+
 class _Saved:
     """Tensors saved for the backward pass, and the layer that uses each last in it."""
 
@@ -69,16 +91,16 @@ class _Saved:
         self.memory_of = _memory_of(graph)
         self.sizes: dict[str, int] = {}
         self.needed_by: dict[str, str] = {}
-        for layer in graph.layers:
+        for layer in graph.computed:
             if layer.name in graph.trained:
                 for name, nbytes in self._of(graph, batch, storage, layer):
                     self.sizes.setdefault(name, nbytes)
                     self.needed_by.setdefault(name, layer.name)  # the first layer forward is the last backward
 
     def _of(self, graph: Graph, batch: int, storage: Storage, layer: Layer) -> Iterator[tuple[str, int]]:
-        image = graph.layers[0].name
+        image = graph.layers[0].name if isinstance(graph.layers[0].op, Input) else ""
         source = layer.name if isinstance(layer.op, Relu | Softmax) else layer.inputs[0]
-        if not isinstance(layer.op, Add | Detections | GlobalPool | Upsample | COLLECTIVE):
+        if not isinstance(layer.op, Add | Detections | GlobalPool | Upsample | Sent | COLLECTIVE):
             root = self.memory_of[source]
             if root != image or storage.activation < FP32_BYTES:
                 yield root, batch * prod(graph.shapes[root]) * storage.activation
@@ -94,7 +116,7 @@ class _Saved:
 
 def _memory_of(graph: Graph) -> dict[str, str]:
     """For each layer, the layer that owns the memory of its output: itself, or the one whose output it overwrites."""
-    memory_of = {graph.layers[0].name: graph.layers[0].name}
+    memory_of = {layer.name: layer.name for layer in graph.inputs}
     for step in execution_plan(graph):
         memory_of[step.layer.name] = memory_of[step.overwrites] if step.overwrites else step.layer.name
     return memory_of
@@ -172,10 +194,10 @@ def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
     """Live bytes while the gradient of each layer is computed, from the last to the first."""
     saved, gradients, weights = _Saved(graph, batch, storage), _Gradients(), 0
     kept = dict(saved.sizes)
-    last = graph.layers[-1].name
-    gradients.give(last, gradients.make(batch * prod(graph.shapes[last]) * storage.activation))
-    for layer in reversed(graph.layers):
-        if layer.name not in graph.trained:
+    for name in _ends(graph):
+        gradients.give(name, gradients.make(batch * prod(graph.shapes[name]) * storage.activation))
+    for layer in reversed(graph.computed):
+        if layer.name not in graph.trained or isinstance(layer.op, Sent):
             continue
         own = graph.parameters.get(layer.name, 0) * storage.parameter
         handed, extra = _propagate(graph, layer, batch, storage, gradients)
@@ -187,6 +209,12 @@ def _backward(graph: Graph, batch: int, storage: Storage) -> Iterator[int]:
             gradients.drop(gradient)
         for key in [key for key, name in saved.needed_by.items() if name == layer.name]:
             del kept[key]
+
+
+def _ends(graph: Graph) -> tuple[str, ...]:
+    """The outputs whose gradients are given."""
+    last = graph.layers[-1]
+    return last.inputs if isinstance(last.op, Sent) else (last.name,)
 
 
 def _propagate(

@@ -6,15 +6,24 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from hpcai.estimate.liveness import FP32_BYTES, INDEX_BYTES, Storage, exchange_bytes, running_statistics, step_bytes
+from hpcai.estimate.liveness import (
+    FP32_BYTES,
+    INDEX_BYTES,
+    Storage,
+    crossing_bytes,
+    exchange_bytes,
+    running_statistics,
+    saved_bytes,
+    step_bytes,
+)
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
-from hpcai.inputfile.split import split_of
+from hpcai.inputfile.split import chunks_of, split_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
-from hpcai.networks.tensor_parallel import tensor_part
+from hpcai.opcount.stages import parts_of
 from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
 
@@ -63,19 +72,37 @@ class Facts:
 
 
 def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str, int]:
-    """Bytes of one rank of a test by purpose, without process and libraries (the baseline).
+    """Bytes of one rank of a test by purpose, without process and libraries (the baseline); of the stage with most.
 
     On a GPU, bytes of the GPU, without the dataset. Not all purposes need memory at the same time: see `total`.
     """
+    divided = split_of(settings)
+    stages = [part.graph for part in parts_of(graph, divided.stages, 0, divided.shards)]
+    needed = (
+        _of_stage(graph, stage, divided.stages - number, settings, facts) for number, stage in enumerate(stages)
+    )
+    return max(needed, key=total)
+
+
+def _of_stage(
+    whole: Graph, graph: Graph, forward: int, settings: Mapping[str, Any], facts: Facts
+) -> dict[str, int]:
+    """Bytes of a rank of the stage that computes `graph`, forward for so many micro-batches before the first backward.
+
+    The network without stages is a stage with one micro-batch.
+    """
     precision = PRECISIONS[settings["PRECISION"]]
     activation, parameter, rounded = precision.activation_bytes, precision.weight_bytes, precision.quantised
-    divided = split_of(settings)
-    graph = tensor_part(graph, 0, divided.shards).graph
-    replicas, batch = divided.replicas, settings["BATCH"] * divided.shards
+    divided, chunks = split_of(settings), chunks_of(settings)
+    replicas, samples = divided.replicas, settings["BATCH"] * divided.parts
+    batch = samples // chunks
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
-    storage = Storage(activation, parameter, facts.converted, gradients=replicas == 1, rounded=rounded)
+    anew = replicas == 1 and chunks == 1  # gradients that a backward pass makes anew; else they are added up
+    storage = Storage(activation, parameter, facts.converted, gradients=anew, rounded=rounded)
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
+    step += (min(forward, chunks) - 1) * saved_bytes(graph, batch, storage)
+    step += min(forward, chunks) * crossing_bytes(graph, batch, activation) + parameters * parameter * (chunks > 1)
     rule, on_gpu = rule_of(settings), facts.accelerated
     state = parameters * rule.state_bytes(parameter)
     captured = settings.get("COMPILE") == "graphs"  # the two graphs keep the memory of their capture
@@ -88,7 +115,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
         "snapshot": weights + state,
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
         "exchange": exchange_bytes(graph, batch, activation),
-        "batches": _batches(graph, batch, facts),
+        "batches": _batches(whole, samples, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
         "replay": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
         "residuals": max(checked, _summed(parameters, replicas), _probed(graph, settings, facts)),
@@ -121,7 +148,7 @@ def _sample_records(settings: Mapping[str, Any], samples: int) -> int:
     """Records of delivered samples, of a bootstrap's draws, and of step times."""
     divided = split_of(settings)
     own = ceil(samples / divided.replicas)
-    steps = ceil(own / (settings["BATCH"] * divided.shards)) * settings["EPOCHS"]
+    steps = ceil(own / (settings["BATCH"] * divided.parts)) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
 
 

@@ -5,6 +5,9 @@ from dataclasses import dataclass
 from math import ceil
 from typing import Any
 
+from hpcai.formulas.pipeline import expected_bubble
+from hpcai.inputfile.split import chunks_of, split_of
+
 WARMUP_STEPS = 4  # three, and one with the size of the last batch
 PROFILED_STEPS = 3  # approximately
 # Of the vendor comparison (hpcai.preflight.vendor_comparison): steps on a few samples, and passes over a full batch.
@@ -29,11 +32,12 @@ class Rates:
 def seconds(rates: Rates, settings: Mapping[str, Any], steps: int, training: int, validation: int) -> dict[str, float]:
     """Seconds by phase of a rank with `steps` steps an epoch; both numbers of samples are of the whole dataset.
 
-    Each of the Q ranks of a model trains and evaluates its share. An ensemble of several models also evaluates all
-    training samples, out of bag.
+    Each of the Q ranks of a model trains and evaluates its share; the stages of a pipeline wait for each other. An
+    ensemble of several models also evaluates all training samples, out of bag.
     """
     epochs, batch, degree = settings["EPOCHS"], settings["BATCH"], settings["DEGREE"]
-    step = rates.update + batch * rates.training
+    stages, chunks = split_of(settings).stages, chunks_of(settings)
+    step = rates.update + batch * rates.training / (1 - expected_bubble(stages, chunks))
     evaluated = validation / degree * rates.validation
     bag = training / degree * rates.validation * (settings["GROUPS"] > 1)
     passes = ceil(epochs / settings["EVALUATE"])

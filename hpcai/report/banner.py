@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 from textwrap import wrap
 
+from hpcai.comm.grid_coordinates import place_in
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
 from hpcai.inputfile import echo
@@ -102,13 +103,21 @@ def _machine(environment: Environment) -> list[str]:
     ]
 
 
+def _cell(grid: str, group: int | None, rank: int) -> str:
+    return "idle" if group is None else f"{group}{place_in(grid, rank)}"
+
+
 def _rank_map(ranks: Sequence[Rank], environment: Environment) -> list[str]:
-    heads = "".join(f"{grid:>10}" for grid in environment.grids)
+    widths = [max(10, len(grid) + 2) for grid in environment.grids]
+    heads = "".join(f"{grid:>{width}}" for grid, width in zip(environment.grids, widths, strict=True))
     lines = [
         f"{'Rank':>7}{heads}  {'Host':<24} {'Device':<10} {'Threads':>7}  CPUs    (P x Q, R by row, C by column: group)"
     ]
+    if any(len(grid.split()) > 2 for grid in environment.grids):
+        lines.append(f"{'':>7} replicas x shards x stages: group, and replica.shard.stage")
     for rank in ranks:
-        groups = "".join(f"{'idle' if group is None else group:>10}" for group in rank.groups)
+        cells = [_cell(*pair, rank.rank) for pair in zip(environment.grids, rank.groups, strict=True)]
+        groups = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
         lines.append(f"{rank.rank:>7}{groups}  {rank.host:<24} {rank.device:<10} {rank.threads:>7}  {rank.cpus}")
     if environment.ranks > len(ranks):
         lines.append(f"{'...':>7} and {environment.ranks - len(ranks)} more ranks, condensed")

@@ -115,8 +115,9 @@ def stage_notes(found: Pipelined | None) -> Iterator[str]:
     """Note on each stage of a pipeline."""
     for number, stage in enumerate(found.stages if found else ()):
         yield (
-            f"Stage {number:<2}: {stage.operations / 1e9:.3f} GFLOP, busy for {stage.busy:.3f} s, in transfers and waits "
-            f"for {stage.waiting:.3f} s, means of its ranks; peak memory of a rank {stage.peak_bytes / MIB:.1f} MiB"
+            f"Stages  : stage {number}, {stage.operations / 1e9:.3f} GFLOP, busy for {stage.busy:.3f} s, in transfers "
+            f"and waits for {stage.waiting:.3f} s, means of its ranks; "
+            f"peak memory of a rank {stage.peak_bytes / MIB:.1f} MiB"
         )
 
 

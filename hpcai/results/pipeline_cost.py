@@ -1,16 +1,12 @@
 """What a pipeline costs its ranks: bubble and bytes, beside those expected by formula."""
 
+from hpcai.formulas.pipeline import expected_bubble
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.opcount.stages import operations_of, sent_values
 from hpcai.record.pipeline import PipelineCost
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
-
-
-def expected_bubble(stages: int, chunks: int) -> float:
-    """Share of a step in which a stage waits, with stages of equal times and transfers without one."""
-    return (stages - 1) / (chunks + stages - 1)
 
 
 def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
