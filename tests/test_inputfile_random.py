@@ -41,6 +41,8 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
         return st.sampled_from(key.choices)
     if key.kind == "shapes":
         return st.sampled_from(key.choices) | st.integers(int(key.low), int(key.high))
+    if key.kind == "split":
+        return st.builds("{}x{}x{}".format, *[st.integers(1, 10**9 - 1)] * 3)
     if key.kind == "dataset":
         plain = [choice for choice in key.choices if not choice.endswith(PATH)]
         before_path = st.sampled_from([choice.removesuffix(PATH) for choice in key.choices if choice not in plain])
@@ -72,7 +74,8 @@ def blocks(draw: st.DrawFn, section: str) -> list[str]:
         if key.default_in(section) and left_out and draw(st.booleans()):
             continue
         many = key.name == swept or key.listed
-        count = grids if key.name in ("GROUPS", "DEGREE") else draw(st.integers(1, 20)) if many else 1
+        of_grid = key.name in ("GROUPS", "DEGREE") or (key.name == "SPLIT" and many)
+        count = grids if of_grid else draw(st.integers(1, 20)) if many else 1
         name = draw(st.sampled_from([key.name, key.name.lower(), key.name.title()]))
         given[key.name] = draw(values_of(key, count))
         words, rest = words_for(key, given[key.name]), draw(st.sampled_from(["", "# x", "the SEED"]))

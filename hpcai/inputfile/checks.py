@@ -75,9 +75,9 @@ def _check_grid(block: Block, ranks: int | None, mistakes: Mistakes) -> None:
         counts = f"GROUPS has {len(groups)}, DEGREE {len(degrees)} values"
         mistakes.add(place, f"{counts}; allowed: as many of one as of the other, they pair up")
     splits = _values(block, "SPLIT")
-    if splits and len(splits) != len(groups):
-        counts = f"SPLIT has {len(splits)}, GROUPS {len(groups)} values"
-        mistakes.add(block.entries["SPLIT"].place, f"{counts}; allowed: as many of one as of the other, they pair up")
+    if len(splits) > 1 and len(splits) != len(groups):
+        counts, allowed = f"SPLIT has {len(splits)}, GROUPS {len(groups)} values", "one, or one for each of GROUPS"
+        mistakes.add(block.entries["SPLIT"].place, f"{counts}; allowed: {allowed}")
     for p, q in zip(groups, degrees, strict=False):
         needed = max(int(p), 1) * max(int(q), 1)
         if ranks is not None and needed > ranks:
