@@ -27,11 +27,12 @@ class PackedExchange:
         self.rank, self.ranks = transfers.rank, transfers.ranks
         self.timer: IntervalTimer = interval_timer(device)
         self._transfers, self._workspace = transfers, Workspace(device)
+        self._sent_numbers = 0
 
     @property
     def sent(self) -> int:
-        """Bytes that this rank has sent to others."""
-        return self._transfers.sent
+        """Bytes of channels that this rank has sent to others."""
+        return self._transfers.sent - self._sent_numbers
 
     def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
         """The sum over the ranks, of the rank's own channels."""
@@ -61,11 +62,23 @@ class PackedExchange:
         self.timer.end()
         return whole
 
-    def largest(self, number: Tensor) -> None:
-        """Replace a number by the largest of the ranks'."""
-        received = [None if rank == self.rank else torch.empty_like(number) for rank in range(self.ranks)]
-        self._transfers.move([number] * self.ranks, received)
-        number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+    def largest(self, numbers: Tensor) -> None:
+        """Replace numbers by the largest of the ranks'."""
+        numbers.copy_(self._of_all_ranks(numbers).amax(0))
+
+    def total(self, numbers: Tensor) -> None:
+        """Replace numbers by their sums over the ranks, the same bits on each."""
+        numbers.copy_(self._of_all_ranks(numbers).sum(0))
+
+    def _of_all_ranks(self, numbers: Tensor) -> Tensor:
+        """Numbers of all ranks, in the order of the ranks; what is sent for them is not counted as channels."""
+        self.timer.begin()
+        own, before = numbers.reshape(-1), self._transfers.sent
+        received = [None if rank == self.rank else torch.empty_like(own) for rank in range(self.ranks)]
+        self._transfers.move([own] * self.ranks, received)
+        self._sent_numbers += self._transfers.sent - before
+        self.timer.end()
+        return torch.stack([own if part is None else part for part in received]).view(self.ranks, *numbers.shape)
 
     def _bounds(self, channels: int) -> Bounds:
         return [channels_of(rank, self.ranks, channels) for rank in range(self.ranks)]

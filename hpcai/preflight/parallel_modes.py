@@ -15,13 +15,11 @@ def parallel_refusal(case: Case) -> str:
 
 
 def _reason(case: Case) -> str:
-    compiled, optimiser = case.settings.get("COMPILE", "off"), case["OPTIMISER"]
+    compiled = case.settings.get("COMPILE", "off")
     if not workload(case.workload).divides:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
     if PRECISIONS[case.precision].quantised:
         return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
-    if optimiser in ("lars", "lamb"):
-        return f"OPTIMISER {optimiser}: its rates need the norms of whole tensors; allowed: sgd, adam, adamw, adagrad"
     if compiled != "off":
         return f"COMPILE {compiled}: layers wait for other ranks; allowed: COMPILE off"
     return ""

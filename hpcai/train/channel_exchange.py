@@ -8,6 +8,9 @@ import torch
 from hpcai.comm.channel_exchange import PackedExchange, ReplayExchange
 from hpcai.comm.grid import Group
 from hpcai.comm.transfers import transfers
+from hpcai.models.module import Layers
+from hpcai.train.layerwise import Layerwise, Shards
+from hpcai.train.state import TrainingState
 
 NAME = "exchange"  # of this resource of a group
 
@@ -30,3 +33,13 @@ def exchange_of(group: Group, device: torch.device) -> GroupExchange:
         moves = transfers(group.shards, range(first, first + shards))
         group.resources[NAME] = GroupExchange(PackedExchange(moves, device), ReplayExchange(group.shards))
     return cast(GroupExchange, group.resources[NAME])
+
+
+def share_numbers(state: TrainingState, module: Layers, exchange: PackedExchange) -> None:
+    """Let the loss scaler and the optimiser of a sharded model know what they need of the other shards."""
+    if state.scaler:
+        state.scaler.shared = exchange.largest
+    if isinstance(state.optimiser, Layerwise):
+        parameters = module.named_parameters()
+        uncounted = frozenset(value for name, value in parameters if name.rpartition(".")[0] in module.uncounted)
+        state.optimiser.shards = Shards(exchange.total, uncounted)

@@ -25,7 +25,7 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
-from hpcai.train.channel_exchange import exchange_of
+from hpcai.train.channel_exchange import exchange_of, share_numbers
 from hpcai.train.communication import communication_of
 from hpcai.train.execution import build_execution
 from hpcai.train.loop import WARMUP_STEPS, Training
@@ -157,8 +157,8 @@ def training_of(
     communication = communication_of(case, group, device)
     execution = build_execution(compiled, module, group, device, communication)
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
-    if state.scaler and group.divided.shards > 1:
-        state.scaler.shared = exchange_of(group, device).training.largest
+    if group.divided.shards > 1:
+        share_numbers(state, module, exchange_of(group, device).training)
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, replayed_epoch),
