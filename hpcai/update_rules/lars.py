@@ -6,6 +6,7 @@ TRUST; q = 1 where a norm is 0. For biases and batch norm q = 1 and d = 0.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 from typing import Any
 
 from hpcai.update_rules import RULES
@@ -50,22 +51,26 @@ class Lars(UpdateRule):
         return {VELOCITY: Terms(others, lambda gradient: rate(gradient) * gradient, gain, elsewhere)}
 
     def _gain(self, before: BeforeStep, size: float) -> tuple[float, float]:
-        """Bound of the change of q (g + d w) by an error x of g, over |x|; and by the error of other shards.
+        """Bound of the change of q (g + d w) by an error x of g, over |x|; and what other shards' errors add to it.
 
-        g / (|g| + d |w|) changes by at most |x| / (|g| - |x| + d |w|), and so does the term of the weights; neither is
-        larger than 1. All norms are of whole tensors. Of a shard g and w, with the share s of |g| + d |w|, changes by
-        its own error and s times by that of the whole, which is at most the sum of its own and of that of the others.
+        With D = |g| + d |w| and D' = D - |x|, of whole tensors: g / D changes by at most |x| / D', since its derivative
+        has no eigenvalue above 1 / D, and d w / D by d |w| |x| / (D D'). The sum is never longer than 1. Of a shard,
+        g / D changes by at most |x of the shard| / D' + |g of the shard| |x| / (D D') as well.
         """
         own, length = norm(before.gradient), before.whole("gradient", norm(before.gradient))
         if not size or not length:
             return before.rate, 0.0
-        error = before.whole("error", before.error)
-        least = max(0.0, length - error) + self.decay * size
-        slopes = [1 / bound for bound in (least, error) if bound > 0]
-        slope = before.rate * self.trust * size * min(slopes, default=0.0)
-        share = (own + self.decay * norm(before.weights)) / (length + self.decay * size)
-        most = 1 + share
-        return most * slope, (share if least > error else most) * slope * before.elsewhere.get("error", 0.0)
+        error, full = before.whole("error", before.error), length + self.decay * size
+        least, decayed = max(0.0, length - error) + self.decay * size, self.decay * norm(before.weights) / full
+        gain = min(_quotient(1 + decayed, least), _quotient(2.0, error))
+        of_shard = min(error, before.error + own / full * error) + decayed * error
+        elsewhere = min(_quotient(of_shard, least), 2.0) - gain * before.error
+        factor = before.rate * self.trust * size
+        return factor * gain, factor * max(0.0, elsewhere)
 
     def move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
         return sums[VELOCITY]
+
+
+def _quotient(value: float, bound: float) -> float:
+    return value / bound if bound > 0 else inf
