@@ -56,6 +56,29 @@ def test_kernels_equal_the_formulas(n: int, threads: int, zero: tuple[int, ...])
         equal((w, m, v), updated)
 
 
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("n", SIZES[1:])
+def test_a_shard_moves_as_its_part_of_the_tensor(n: int, threads: int) -> None:
+    """By the squared norms of the whole tensor: those of two shards together."""
+    shards = (slice(0, n // 3), slice(n // 3, n))
+    for numbers in LARS.values():
+        (w, g, v, _), found = drawn(n), drawn(n)
+        own = [numba_cpu.square_sums(w[part], g[part], threads) for part in shards]
+        for part in shards:
+            numba_cpu.lars(*(each[part] for each in found[:3]), numbers, threads, added(own))
+        equal((found[0], found[2]), reference.lars(w, g, v, numbers))
+    for number in LAMB.values():
+        found = drawn(n)
+        own = [numba_cpu.lamb_moments(*(each[part] for each in found), number, threads) for part in shards]
+        for part in shards:
+            numba_cpu.lamb_weights(*(found[each][part] for each in (0, 2, 3)), number, threads, added(own))
+        equal((found[0], *found[2:]), reference.lamb(*drawn(n), number))
+
+
+def added(squares: list[tuple[float, float]]) -> tuple[float, float]:
+    return squares[0][0] + squares[1][0], squares[0][1] + squares[1][1]
+
+
 def stepped(optimiser: type[Layerwise], general: bool, dtype: torch.dtype = torch.float32) -> list[Any]:
     """Weights and state after four steps of a convolution and a bias, on the host or by torch's operators."""
     random = torch.Generator().manual_seed(5)

@@ -114,8 +114,8 @@ TEXT = "a\nb\n[{section}]\n{data} DATASET\n1 GROUPS\n2 DEGREE\n8 BATCH\ntensor P
     [
         ("ensemble", "", ""),
         ("ensemble", "int8 PRECISION\n", "PRECISION int8: bytes have one scale a tensor"),
-        ("ensemble", "lars OPTIMISER\n", "OPTIMISER lars: its rates need the norms"),
-        ("ensemble", "lamb OPTIMISER\n", "OPTIMISER lamb: its rates need the norms"),
+        ("ensemble", "lars OPTIMISER\n", ""),
+        ("ensemble", "lamb OPTIMISER\n", ""),
         ("ensemble", "torch COMPILE\n", "COMPILE torch: layers wait for other ranks"),
         ("weather", "", "[weather]: its networks are not divided; allowed: PARALLEL data"),
         ("nas", "", "[nas]: its networks are not divided; allowed: PARALLEL data"),

@@ -41,8 +41,8 @@ def gradients(module: "nn.Module", graph: "Graph", kind: str) -> dict[str, "Tens
 
     generator = torch.Generator().manual_seed(3)
     x = torch.randn(12, *graph.shapes["image"], generator=generator, dtype=torch.float64).to(getattr(torch, kind))
-    y = torch.randint(0, 10, (12,), generator=generator)
     logits = module(x.to(memory_format=torch.channels_last))
+    y = torch.randint(0, min(10, logits.shape[1]), (12,), generator=generator)
     cross_entropy(logits, y).backward()
     found = {name: parameter.grad.double() for name, parameter in module.named_parameters()}
     return {**found, "logits": logits.detach().double()}

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
 from hpcai.comm.links import Workspace
-from hpcai.comm.transfers import Transfers, largest
+from hpcai.comm.transfers import Transfers, gathered
 from hpcai.networks.collective_layers import channels_of
 
 Bounds = list[tuple[int, int]]
@@ -30,7 +30,7 @@ class PackedExchange:
 
     @property
     def sent(self) -> int:
-        """Bytes that this rank has sent to others."""
+        """Bytes of channels that this rank has sent to others."""
         return self._transfers.sent
 
     def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
@@ -61,9 +61,19 @@ class PackedExchange:
         self.timer.end()
         return whole
 
-    def largest(self, number: Tensor) -> None:
-        """Replace a number by the largest of the ranks'."""
-        largest(self._transfers, number)
+    def largest(self, numbers: Tensor) -> None:
+        """Replace numbers by the largest of the ranks'."""
+        numbers.copy_(self._of_all_ranks(numbers).amax(0))
+
+    def total(self, numbers: Tensor) -> None:
+        """Replace numbers by their sums over the ranks, the same bits on each."""
+        numbers.copy_(self._of_all_ranks(numbers).sum(0))
+
+    def _of_all_ranks(self, numbers: Tensor) -> Tensor:
+        self.timer.begin()
+        every = gathered(self._transfers, numbers)
+        self.timer.end()
+        return every
 
     def _bounds(self, channels: int) -> Bounds:
         return [channels_of(rank, self.ranks, channels) for rank in range(self.ranks)]

@@ -200,7 +200,7 @@ class MpiLink(BaseLink):
 
 def as_bytes(vector: torch.Tensor) -> torch.Tensor:
     """The same memory as bytes, which all backends send."""
-    return vector.view(torch.uint8)
+    return vector.view(-1).view(torch.uint8)  # of one column, the last stride may be any number
 
 
 AnyLink = TorchLink | MpiLink

@@ -12,7 +12,7 @@ from mpi4py import MPI
 from torch import Tensor
 
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
-from hpcai.comm.transfers import Transfers, largest
+from hpcai.comm.transfers import Transfers, gathered
 from hpcai.networks.layers import Received
 
 Tensors = tuple[Tensor, ...]
@@ -79,9 +79,9 @@ class StageLinks:
         pairs = zip(outputs, self.received, strict=True) if torch.is_grad_enabled() and outputs else ()
         return tuple(output.requires_grad_(op.trained) for output, op in pairs) or outputs
 
-    def largest(self, number: Tensor) -> None:
-        """Replace a number by the largest of the stages'."""
-        largest(self._transfers, number)
+    def largest(self, numbers: Tensor) -> None:
+        """Replace numbers by the largest of the stages'."""
+        numbers.copy_(gathered(self._transfers, numbers).amax(0))
 
     def _move(self, other: int, sent: Tensors, received: Tensors) -> None:
         self.timer.begin()

@@ -75,13 +75,13 @@ def transfers(comm: MPI.Comm, members: Sequence[int]) -> Transfers:
     return NcclTransfers(comm, members) if distributed.get_backend() == "nccl" else MpiTransfers(comm)
 
 
-def largest(moves: Transfers, number: Tensor) -> None:
-    """Replace a number, a tensor without dimensions, by the largest of the ranks'; not counted as sent."""
-    own, before = number.view(1), moves.sent
+def gathered(moves: Transfers, numbers: Tensor) -> Tensor:
+    """Numbers of all ranks, in the order of the ranks: a new first dimension. Not counted as sent."""
+    own, before = numbers.reshape(-1), moves.sent
     received = [None if rank == moves.rank else torch.empty_like(own) for rank in range(moves.ranks)]
     moves.move([own] * moves.ranks, received)
-    number.copy_(torch.cat([own, *(part for part in received if part is not None)]).amax())
     moves.sent = before
+    return torch.stack([own if part is None else part for part in received]).view(moves.ranks, *numbers.shape)
 
 
 def _on_host(tensor: Tensor) -> Tensor:

@@ -16,8 +16,7 @@ def parallel_refusal(case: Case) -> str:
 
 
 def _reason(case: Case) -> str:
-    compiled, optimiser = case.settings.get("COMPILE", "off"), case["OPTIMISER"]
-    divided, samples = case.split, case.replica_batch
+    compiled, divided, samples = case.settings.get("COMPILE", "off"), case.split, case.replica_batch
     if divided.ranks != case.degree:
         return f"SPLIT {case['SPLIT']}: {divided.ranks} ranks, DEGREE is {case.degree}; allowed: a product of DEGREE"
     if samples % case.chunks or samples < LEAST * case.chunks:
@@ -27,8 +26,6 @@ def _reason(case: Case) -> str:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
     if divided.shards > 1 and PRECISIONS[case.precision].quantised:
         return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
-    if divided.shards > 1 and optimiser in ("lars", "lamb"):
-        return f"OPTIMISER {optimiser}: its rates need the norms of whole tensors; allowed: sgd, adam, adamw, adagrad"
     if compiled != "off":
         return f"COMPILE {compiled}: layers wait for other ranks; allowed: COMPILE off"
     return ""

@@ -79,7 +79,8 @@ STATISTICS = CheckDeclaration(
 SUMS = CheckDeclaration(
     "all-reduce of integers: wrong elements",
     "elements that differ from the sum known in advance, as many integers as gradients, by the path that trains and by "
-    "MPI; WIRE int8: also elements of a sum that were neither sent nor kept",
+    "MPI; PARALLEL tensor: also sums over shards by the path of norms; WIRE int8: also elements of a sum that were "
+    "neither sent nor kept",
 )
 SAME_WEIGHTS = CheckDeclaration(
     "parameters and statistics: differing ranks",

@@ -8,6 +8,9 @@ import torch
 from hpcai.comm.channel_exchange import PackedExchange, ReplayExchange
 from hpcai.comm.grid import Group
 from hpcai.comm.transfers import transfers
+from hpcai.models.module import Layers
+from hpcai.train.layerwise import Layerwise, Shards
+from hpcai.train.state import TrainingState
 
 NAME = "exchange"  # of this resource of a group
 
@@ -30,3 +33,11 @@ def exchange_of(group: Group, device: torch.device) -> GroupExchange:
         moves = transfers(group.shards, [divided.member(replace(place, shard=n)) for n in range(divided.shards)])
         group.resources[NAME] = GroupExchange(PackedExchange(moves, device), ReplayExchange(group.shards))
     return cast(GroupExchange, group.resources[NAME])
+
+
+def share_norms(state: TrainingState, module: Layers, exchange: PackedExchange) -> None:
+    """Let the optimiser of a sharded model know the norms of the other shards."""
+    if isinstance(state.optimiser, Layerwise):
+        parameters = module.named_parameters()
+        uncounted = frozenset(value for name, value in parameters if name.rpartition(".")[0] in module.uncounted)
+        state.optimiser.shards = Shards(exchange.total, uncounted)

@@ -9,6 +9,7 @@ from mpi4py import MPI
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
+from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 
@@ -81,7 +82,8 @@ def differs_from_others(module: nn.Module, group: Group) -> bool:
 def wrong_sums(group: Group, device: torch.device, communication: Communication, count: int) -> int:
     """All-reduce exactness.
 
-    Wrong elements of integer sums over the group, by the gradients' path, and by MPI over all ranks. The test pattern
+    Wrong elements of integer sums over the group, by the gradients' path and by that of numbers of shards, and by MPI
+    over all ranks. The test pattern
     of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
     communication; b changes its sign every seven ranks, so that it is exact in the wire type. `count` is the number of
     gradients of a step. Of a wire type that carries rounding errors, other numbers are summed as well: what is not in
@@ -93,6 +95,8 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
         wrong += _wrong_in_group(group, device, communication, positions)
         if communication.wire.carries:
             wrong += _neither_sent_nor_left(group, device, communication, positions)
+    if communication.exchange is not None:
+        wrong += _wrong_over_shards(group, device, communication.exchange, np.arange(min(count, 4096)))
     return wrong + _wrong_in_mpi(group.active, np.arange(min(count, 4096)))
 
 
@@ -132,6 +136,13 @@ def _neither_sent_nor_left(
     everywhere = np.empty_like(left)
     group.replicas.Allreduce(left, everywhere)
     return int(np.count_nonzero(total + everywhere != values * _total_weight(group.divided.replicas)))
+
+
+def _wrong_over_shards(group: Group, device: torch.device, exchange: PackedExchange, positions: np.ndarray) -> int:
+    values = _values(positions, EXACT)
+    total = torch.tensor(values * _weight(group.place.shard), dtype=torch.float64, device=device)
+    exchange.total(total)
+    return int(np.count_nonzero(total.cpu().numpy() != values * _total_weight(group.divided.shards)))
 
 
 def _wrong_in_mpi(comm: MPI.Comm, positions: np.ndarray) -> int:

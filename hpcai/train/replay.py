@@ -22,6 +22,7 @@ from hpcai.record.training import Replay
 from hpcai.train.accounting import SampleAccount
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
+from hpcai.train.other_shards import OtherShards
 from hpcai.train.recipe import Recipe
 from hpcai.train.replayed_step import StepSnapshot, checksums
 from hpcai.train.state import TrainingState
@@ -137,8 +138,8 @@ class ReplayCheck:
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
         step = epoch * self._shard.steps + self.step
         gradients = self._snapshot.gradients(self._objective, x, y, step)
-        tensors, parts = self._snapshot.tensors(gradients, self._group.replicas), self._group.parts
-        return compare_update(self._expected_step(step), tensors, lambda found: parts.allreduce(found, MPI.LOR))
+        tensors = self._snapshot.tensors(gradients, self._group.replicas)
+        return compare_update(self._expected_step(step), tensors, OtherShards(self._group.shards, self._group.parts))
 
     def _indices(self, epoch: int) -> Integers:
         """Samples that this rank should have trained on in the replayed step."""

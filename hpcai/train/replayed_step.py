@@ -131,6 +131,7 @@ class StepSnapshot:
                 sent_error=sent_error(self._wire, float(norms[1]) / comm.size, len(mean), scale, comm.size),
                 overflow=overflows(self._wire, scaled, mean * (scale / comm.size), comm),
                 carried=sent,
+                divided=name.rpartition(".")[0] not in getattr(self._state.module, "replicated", ()),
             )
 
     def _state_tensor(self, name: str, index: int) -> State:

@@ -27,7 +27,8 @@ class Tensor:
     `local_gradient` is this rank's gradient, `mean` the group's mean gradient; `spread` is the square root of the sum
     of the squared norms of the ranks' gradients / Q, `size` the sum of their norms / Q. `sent_error` is the largest
     norm of the error of the mean by the wire type, `overflow` whether it has no finite numbers there, and `carried` the
-    rounding errors that the mean contains and lacks, of a wire type that keeps them.
+    rounding errors that the mean contains and lacks, of a wire type that keeps them. `divided`: whether it is a shard
+    of a parameter tensor, of which other ranks have the rest.
     """
 
     name: str
@@ -43,6 +44,7 @@ class Tensor:
     sent_error: float = 0.0
     overflow: bool = False
     carried: Carried | None = None
+    divided: bool = False
 
     @property
     def unit(self) -> float:

@@ -8,12 +8,13 @@ compared in the weights alone. Moves of weights that are smaller than the roundi
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 import torch
 
 from hpcai.formulas.score import LARGEST
+from hpcai.train.other_shards import OtherShards
 from hpcai.train.step_tensors import Tensor
 from hpcai.update_rules.rule import BeforeStep, Terms, UpdateRule, Vector
 
@@ -75,15 +76,16 @@ class Comparison:
     _projections: dict[str, _Projection] = field(default_factory=dict)
 
 
-def compare_update(step: Step, tensors: Iterable[Tensor], anywhere: Callable[[bool], bool] = bool) -> Comparison:
+def compare_update(step: Step, tensors: Iterable[Tensor], shards: OtherShards | None = None) -> Comparison:
     """Compare a step with its formula.
 
     A tensor whose formula gives no finite numbers of its type is left out: the check of the loss finds that.
-    `anywhere`: whether something holds on any rank with gradients of the step, which may be collective.
+    `shards`: what other ranks know of the step, by default none. Collective over them.
     """
-    found = Comparison()
+    found, shards = Comparison(), shards or OtherShards()
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
         for tensor in tensors:
+            before = _before(step, tensor, shards)  # collective, so whatever is found in this tensor
             found.overflow |= tensor.overflow or not np.isfinite(tensor.mean).all()
             if tensor.carried and not tensor.overflow:
                 excess = _finite(tensor.carried.excess)
@@ -91,18 +93,27 @@ def compare_update(step: Step, tensors: Iterable[Tensor], anywhere: Callable[[bo
             if step.skipped:
                 found.deviation = max(found.deviation, (LARGEST * _changed(tensor), tensor.name))
             else:
-                _compare(step, tensor, found)
-    if step.skipped is not None and step.skipped != anywhere(found.overflow):
+                _compare(step, tensor, before, found)
+    if step.skipped is not None and step.skipped != shards.anywhere(found.overflow):
         found.deviation = (LARGEST, "overflow")
     for name, projection in found._projections.items():
         found.lost = max(found.lost, (_finite(projection.lost(step.rounding_allowance)), name))
     return found
 
 
-def _compare(step: Step, t: Tensor, found: Comparison) -> None:
-    rule, state = step.rule, {name: kept.before for name, kept in t.state.items()}
+def _before(step: Step, t: Tensor, shards: OtherShards) -> BeforeStep:
+    """What the formula reads. Collective over the shards of the tensor."""
+    state = {name: kept.before for name, kept in t.state.items()}
     error = step.rounding_allowance * t.spread + t.sent_error
     before = BeforeStep(t.before, t.mean, error, state, step.rate, step.number, t.decays)
+    if not t.divided or shards.none:
+        return before
+    own = step.rule.norms(before, {name: kept.after for name, kept in t.state.items()})
+    return replace(before, elsewhere=shards.norms(own))
+
+
+def _compare(step: Step, t: Tensor, before: BeforeStep, found: Comparison) -> None:
+    rule = step.rule
     sums = rule.sums(before)
     formula = {name: terms.total(t.mean) for name, terms in sums.items()}
     kinds = {name: kept.kind for name, kept in t.state.items()}
@@ -140,6 +151,7 @@ def _compare_sum(
     norms += max(terms.gain * t.size, _norm(terms.of_gradient(t.mean)))  # weight decay may be part of the second
     rounding = 8 * step.ranks**0.5 * kind.eps / 2 * norms
     spread = terms.gain * (t.spread + t.sent_error / step.rounding_allowance)  # both are errors of the gradient
+    spread += terms.error_elsewhere / step.rounding_allowance
     deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):

@@ -26,7 +26,7 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
-from hpcai.train.channel_exchange import exchange_of
+from hpcai.train.channel_exchange import exchange_of, share_norms
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.providers import use_custom
 from hpcai.train.recipe import Recipe
@@ -159,6 +159,8 @@ def training_of(
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
     if state.scaler and group.divided.parts > 1:
         state.scaler.shared = partial(largest_in_parts, execution.communication)
+    if group.divided.shards > 1:
+        share_norms(state, module, exchange_of(group, device).training)
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, replayed_epoch),

@@ -11,7 +11,7 @@ import numpy as np
 
 from hpcai.update_rules import RULES
 from hpcai.update_rules.adam import Adam
-from hpcai.update_rules.rule import BeforeStep, Vector
+from hpcai.update_rules.rule import BeforeStep, Vector, norm
 
 
 @RULES.register("lamb")
@@ -24,6 +24,11 @@ class Lamb(Adam):
     roundings = 16
     own_epsilon = 1e-6
     decays_gradient = False
+
+    def norms(self, before: BeforeStep, state: Mapping[str, Vector]) -> Mapping[str, float]:
+        if not before.decays:
+            return {}
+        return {"weights": norm(before.weights), "update": norm(self._update(before, state))}
 
     def move(self, before: BeforeStep, sums: Mapping[str, Vector]) -> Vector:
         update = self._update(before, sums)
@@ -40,5 +45,5 @@ class Lamb(Adam):
 
     @staticmethod
     def _ratio(before: BeforeStep, update: Vector) -> float:
-        size, length = float(np.linalg.norm(before.weights)), float(np.linalg.norm(update))
+        size, length = before.whole("weights", norm(before.weights)), before.whole("update", norm(update))
         return size / length if before.decays and size and length else 1.0

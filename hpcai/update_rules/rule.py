@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from functools import reduce
+from math import hypot
 from operator import add
 from typing import Any, ClassVar, Self
 
@@ -21,7 +22,8 @@ class BeforeStep:
 
     `error`: largest norm of an error of the gradient, since a repetition rounds otherwise. `state` has the optimiser's
     tensors by their names, zeros before the first step. `number` counts the updates from 1
-    (steps left out because of overflow are not counted). `decays`: whether weight decay acts on the tensor.
+    (steps left out because of overflow are not counted). `decays`: whether weight decay acts on the tensor. Where all
+    this is a shard of a tensor, `elsewhere` has the `norms` of its other shards together, by their names.
     """
 
     weights: Vector
@@ -31,6 +33,16 @@ class BeforeStep:
     rate: float
     number: int
     decays: bool
+    elsewhere: Mapping[str, float] = field(default_factory=dict)
+
+    def whole(self, name: str, shard: float) -> float:
+        """The norm of a whole tensor, from that of this shard."""
+        return hypot(shard, self.elsewhere.get(name, 0.0))
+
+
+def norm(vector: Vector) -> float:
+    """Euclidean norm."""
+    return float(np.linalg.norm(vector))
 
 
 def _identity(gradient: Vector) -> Vector:
@@ -41,12 +53,14 @@ def _identity(gradient: Vector) -> Vector:
 class Terms:
     """A sum of the formula: one term depends on the gradient, the others have names.
 
-    `gain` is the largest factor by which the first term enlarges an error of the gradient, measured by norms.
+    `gain` is the largest factor by which the first term enlarges an error of the gradient, measured by norms;
+    `error_elsewhere` the largest norm of its change by errors of the gradient's other shards.
     """
 
     others: Mapping[str, Vector]
     of_gradient: Callable[[Vector], Vector] = field(default=_identity)
     gain: float = 1.0
+    error_elsewhere: float = 0.0
 
     def total(self, gradient: Vector) -> Vector:
         """The sum, for a gradient."""
@@ -84,6 +98,13 @@ class UpdateRule(ABC):
     @abstractmethod
     def options(self) -> Mapping[str, Any]:
         """Keyword arguments of the torch optimiser, except learning rate and weight decay."""
+
+    def norms(self, before: BeforeStep, state: Mapping[str, Vector]) -> Mapping[str, float]:
+        """Norms of this shard of a tensor on which the update of other shards depends; `state`: after the step.
+
+        Their names are the same on all ranks.
+        """
+        return {}
 
     @abstractmethod
     def sums(self, before: BeforeStep) -> Mapping[str, Terms]:

@@ -7,6 +7,7 @@ from planting import Fault, replaced
 
 from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
+from hpcai.train.layerwise import Shards
 
 
 def partial_sum_of_a_rank_dropped() -> Fault:
@@ -36,3 +37,34 @@ def own_channels_of_the_last_rank_lost() -> Fault:
 def each_shard_credited() -> Fault:
     """Samples count on every rank of a model, not on one."""
     return replaced(Group, "counts", lambda genuine: property(lambda self: True))
+
+
+def _norms_of_the_shard(*rows: int) -> Fault:
+    """Of squared norms of weights (0) and of what moves them (1), those of these rows are not summed over the ranks."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def whole(self: Any, weights: Any, squares: Any) -> Any:
+            found = genuine(self, weights, squares)
+            for row in rows:
+                found[row] = squares[row]
+            return found
+
+        return whole
+
+    return replaced(Shards, "whole", make)
+
+
+def norms_of_a_shard_for_those_of_the_tensor() -> Fault:
+    return _norms_of_the_shard(0, 1)
+
+
+def norm_of_a_shards_weights() -> Fault:
+    return _norms_of_the_shard(0)
+
+
+def norm_of_a_shards_move() -> Fault:
+    return _norms_of_the_shard(1)
+
+
+def numbers_of_shards_not_summed() -> Fault:
+    return replaced(PackedExchange, "total", lambda genuine: lambda self, numbers: None)
