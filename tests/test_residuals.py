@@ -16,7 +16,8 @@ from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
 from hpcai.preflight import residuals
-from hpcai.preflight.residuals import LARGEST, products, worst_residuals
+from hpcai.preflight.layer_products import products
+from hpcai.preflight.residuals import LARGEST, worst_residuals
 from hpcai.record.preflight import Worst
 
 BATCH = 6

@@ -27,11 +27,12 @@ class PackedExchange:
         self.rank, self.ranks = transfers.rank, transfers.ranks
         self.timer: IntervalTimer = interval_timer(device)
         self._transfers, self._workspace = transfers, Workspace(device)
+        self._other_bytes = 0
 
     @property
     def sent(self) -> int:
-        """Bytes that this rank has sent to others."""
-        return self._transfers.sent
+        """Bytes of channels that this rank has sent to others."""
+        return self._transfers.sent - self._other_bytes
 
     def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
         """The sum over the ranks, of the rank's own channels."""
@@ -63,9 +64,11 @@ class PackedExchange:
 
     def largest(self, number: Tensor) -> None:
         """Replace a number by the largest of the ranks'."""
-        received = [None if rank == self.rank else torch.empty_like(number) for rank in range(self.ranks)]
-        self._transfers.move([number] * self.ranks, received)
-        number.copy_(torch.stack([number, *(part for part in received if part is not None)]).amax(0))
+        own, before = number.view(1), self._transfers.sent
+        received = [None if rank == self.rank else torch.empty_like(own) for rank in range(self.ranks)]
+        self._transfers.move([own] * self.ranks, received)
+        self._other_bytes += self._transfers.sent - before
+        own.copy_(torch.stack([own, *(part for part in received if part is not None)]).amax(0))
 
     def _bounds(self, channels: int) -> Bounds:
         return [channels_of(rank, self.ranks, channels) for rank in range(self.ranks)]

@@ -45,6 +45,11 @@ def tensor_part(graph: Graph, rank: int, ranks: int) -> TensorPart:
     return TensorPart(local, rank, ranks, divider.divided, frozenset(divider.replicated))
 
 
+def parts_of(graph: Graph, ranks: int) -> tuple[Graph, ...]:
+    """The layers of each rank."""
+    return tuple(tensor_part(graph, rank, ranks).graph for rank in range(ranks))
+
+
 class _Divider:
     """Makes a rank's layers, with the collective ones between them."""
 
