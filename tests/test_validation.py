@@ -53,7 +53,6 @@ def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
 
 @pytest.mark.parallel(3)
 def test_each_sample_is_evaluated_once_by_groups_of_any_size() -> None:
-
     world = MPI.COMM_WORLD
     for degree in range(1, world.size + 1):
         group = split(world, world.size // degree, degree, "column")

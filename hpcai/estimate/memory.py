@@ -70,7 +70,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     precision = PRECISIONS[settings["PRECISION"]]
     activation, parameter, rounded = precision.activation_bytes, precision.weight_bytes, precision.quantised
     divided = split_of(settings)
-    graph = tensor_part(graph, 0, divided.shards).graph
+    graph = tensor_part(graph, divided.shards - 1, divided.shards).graph  # no other rank has more channels
     replicas, batch = divided.replicas, settings["BATCH"] * divided.shards
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
