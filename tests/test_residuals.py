@@ -15,8 +15,11 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
+from hpcai.networks.tensor_parallel import parts_of
+from hpcai.opcount.products import shapes_of
 from hpcai.preflight import residuals
-from hpcai.preflight.residuals import LARGEST, products, worst_residuals
+from hpcai.preflight.layer_products import products, products_of_shards
+from hpcai.preflight.residuals import LARGEST, worst_residuals
 from hpcai.record.preflight import Worst
 
 BATCH = 6
@@ -52,6 +55,16 @@ def test_networks_have_fewer_shapes_than_layers(name: str, shapes: int) -> None:
     assert len(found) == shapes
     assert [WEIGHT_GRADIENT in directions for _, directions in found] == [True] * shapes
     assert [directions for _, directions in found].count((FORWARD, WEIGHT_GRADIENT)) == 1
+
+
+def test_products_of_shards_are_those_that_their_ranks_execute() -> None:
+    graph = build("resnet8", (28, 28), 1, 10)
+    found = products_of_shards(graph, BATCH, 3)
+    executed = [[*shapes_of(part, BATCH)] for part in parts_of(graph, 3)]
+    assert set(found) == set(sum(executed, []))
+    assert list(found)[: len(set(executed[0]))] == list(dict.fromkeys(executed[0]))
+    assert all(found[own] == first for part in executed for own, first in zip(part, executed[0], strict=True))
+    assert {shape.filters for shape, _ in executed[0][:1]} == {5} != {shape.filters for shape, _ in executed[2][:1]}
 
 
 @pytest.mark.parallel(4)

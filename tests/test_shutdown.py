@@ -113,6 +113,26 @@ def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
 
 @needs_mpirun
 @pytest.mark.parametrize(
+    ("ranks", "rank", "place", "settings", "where"),
+    [
+        (2, 1, "validating 1", GROUP, "training"),
+        pytest.param(2, 0, "voting 1", GROUP, "ensemble", marks=pytest.mark.slow),
+        pytest.param(4, 2, "voting 1", BOTH, "ensemble", marks=pytest.mark.slow),
+        pytest.param(2, 0, "loading 9", GROUP, "training", marks=pytest.mark.slow),
+    ],
+)
+def test_a_signal_to_one_rank_ends_all_that_share_its_model(
+    tmp_path: Path, ranks: int, rank: int, place: str, settings: str, where: str
+) -> None:
+    """They exchange channels in every batch, so all have to leave out the same ones."""
+    arguments = [FAILING, str(rank), *place.split(), "terminate", "--set", "PARALLEL=tensor", *settings.split()]
+    ended(run_job(arguments, ranks, prepared(tmp_path), START, {"OMP_NUM_THREADS": "1"}))
+    found = broken(tmp_path)["broken_off"]
+    assert (found["cause"], found["raw"]["where"]) == (f"SIGTERM on rank {rank}", where)
+
+
+@needs_mpirun
+@pytest.mark.parametrize(
     "number",
     [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGUSR1))],
     ids=lambda number: number.name,

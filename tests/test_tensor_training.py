@@ -117,6 +117,25 @@ def test_exchanges_are_exact_for_integers_of_any_shape_and_type() -> None:
 
 
 @pytest.mark.parallel(4)
+def test_all_ranks_get_the_largest_number_and_it_is_no_channel() -> None:
+    import torch
+    from mpi4py import MPI
+
+    from hpcai.comm.channel_exchange import PackedExchange
+    from hpcai.comm.transfers import MpiTransfers
+
+    comm = MPI.COMM_WORLD
+    exchange = PackedExchange(MpiTransfers(comm), torch.device("cpu"))
+    for source in range(comm.size):
+        number = torch.full((), float(comm.rank == source))
+        exchange.largest(number)
+        assert float(number) == 1.0
+    assert exchange.sent == 0
+    exchange.all_reduce(torch.ones(comm.size, comm.size))
+    assert exchange.sent > 0
+
+
+@pytest.mark.parallel(4)
 def test_a_replicated_layer_that_drifts_is_found() -> None:
     import torch
     from mpi4py import MPI

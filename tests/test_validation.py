@@ -1,5 +1,6 @@
 """Validation: each sample evaluated by exactly one rank, whatever the number of ranks, and the proof of it."""
 
+from collections.abc import Iterator
 from itertools import combinations
 from typing import Any
 
@@ -7,12 +8,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mpi4py import MPI
 from tiny import CPU, Numbered, Table, alone, repeating
 
 from hpcai.comm.grid import Group, split
 from hpcai.data.order import ValidationShard
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
-from hpcai.train.validation import Validation, ValidationResult
+from hpcai.train.validation import Validation, ValidationResult, evaluated_together
 
 
 @given(st.lists(st.integers(0, 2**40), min_size=1), st.randoms(use_true_random=False))
@@ -51,8 +53,6 @@ def problem(n: int, classes: int = 7) -> tuple[Numbered, Table, int]:
 
 @pytest.mark.parallel(3)
 def test_each_sample_is_evaluated_once_by_groups_of_any_size() -> None:
-    from mpi4py import MPI
-
     world = MPI.COMM_WORLD
     for degree in range(1, world.size + 1):
         group = split(world, world.size // degree, degree, "column")
@@ -83,6 +83,20 @@ def _check_repeated(group: Group) -> None:
     found = Validation(loader, ValidationShard(n, group.coordinates.member, group.degree, 4), CPU).run(model, group)
     assert found.counted == n
     assert found.fingerprint != expected_fingerprint(n)
+
+
+@pytest.mark.parallel(3)
+def test_ranks_that_share_a_model_evaluate_equally_many_batches() -> None:
+    """One rank is asked to stop, or has fewer batches: the others do not wait for it in a batch that it leaves out."""
+    world, last = MPI.COMM_WORLD, MPI.COMM_WORLD.size - 1
+    for stopping, lacking, expected in ((None, None, 7), (3, None, 3), (None, 4, 4), (0, 2, 0)):
+        asked, number = iter(range(100)), lacking if lacking is not None and world.rank == last else 7
+
+        def stop(asked: Iterator[int] = asked, stopping: int | None = stopping) -> bool:
+            return world.rank == 0 and next(asked) == stopping
+
+        together = evaluated_together(range(number), world, stop)
+        assert [world.allreduce(batch) for batch in together] == [world.size * batch for batch in range(expected)]
 
 
 def test_outputs_that_are_not_finite_are_counted() -> None:

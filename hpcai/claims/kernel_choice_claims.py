@@ -8,6 +8,7 @@ from hpcai.inputfile import Case
 from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import BatchNorm
+from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.opcount.products import layers_of
 from hpcai.record.preflight import Backward, KernelChoice
 from hpcai.record.training import TrainingRaw
@@ -33,7 +34,7 @@ def _products(case: Case, raw: TrainingRaw) -> bool:
         (product.kernel, product.shape, product.backward.input_gradient is not None): product.layers
         for product in choice.products
     }
-    return found == layers_of(graph_of(case, raw.dataset), case.batch) and len(found) == len(choice.products)
+    return found == layers_of(_executed(case, raw), case.replica_batch) and len(found) == len(choice.products)
 
 
 def _norms(case: Case, raw: TrainingRaw) -> bool:
@@ -41,7 +42,12 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
     if choice is None:
         return True
     found = {norm.shape: norm.layers for norm in choice.normalisations}
-    return found.items() <= batch_norms(graph_of(case, raw.dataset), case.batch).items()
+    return found.items() <= batch_norms(_executed(case, raw), case.replica_batch).items()
+
+
+def _executed(case: Case, raw: TrainingRaw) -> Graph:
+    """The layers of the first rank."""
+    return tensor_part(graph_of(case, raw.dataset), 0, case.split.shards).graph
 
 
 def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:

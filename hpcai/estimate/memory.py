@@ -77,7 +77,8 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     On a GPU, bytes of the GPU, without the dataset. Not all purposes need memory at the same time: see `total`.
     """
     divided = split_of(settings)
-    stages = [part.graph for part in parts_of(graph, divided.stages, 0, divided.shards)]
+    last = divided.shards - 1  # no other shard has more channels
+    stages = [part.graph for part in parts_of(graph, divided.stages, last, divided.shards)]
     needed = (
         _of_stage(graph, stage, divided.stages - number, settings, facts) for number, stage in enumerate(stages)
     )

@@ -77,7 +77,7 @@ def _sizes(model: Model) -> dict[str, Any]:
         "number_of_ranks": model.ranks,
         "accelerators_per_node": model.accelerators,
         constants.SEED: model.seed,
-        constants.GLOBAL_BATCH_SIZE: model.recipe.batch * model.ranks,
+        constants.GLOBAL_BATCH_SIZE: model.recipe.batch * model.recipe.degree,
         constants.GRADIENT_ACCUMULATION_STEPS: 1,
         constants.TRAIN_SAMPLES: model.training_samples,
         constants.EVAL_SAMPLES: model.validation_samples,

@@ -39,6 +39,10 @@ class Exchanges:
         self._training: ChannelExchange | None = None
         self._replay: ChannelExchange | None = None
 
+    def __deepcopy__(self, copies: dict[int, Any]) -> "Exchanges":
+        """Itself: copies of a network run on the same ranks."""
+        return self
+
     def connect(self, training: ChannelExchange, replay: ChannelExchange) -> None:
         """Run by these from now on."""
         self._training, self._replay = training, replay

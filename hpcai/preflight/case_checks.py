@@ -57,7 +57,7 @@ def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     least = LEAST_POISSON * case.split.replicas
     if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
-    if case.batch * smallest < 2:
+    if case.replica_batch * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case.network}): batch norm needs two values a channel")
 
 

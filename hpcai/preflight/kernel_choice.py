@@ -20,6 +20,7 @@ from hpcai import clock
 from hpcai.kernels.layers import spec_of
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
+from hpcai.models.fused_layers import normalised
 from hpcai.models.module import Layers
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import LayerSites, survey, watch
@@ -47,7 +48,7 @@ class Chosen:
 
     measured: KernelChoice
     choice: Choice
-    products: Mapping[Product, Collection[str]]  # the custom directions
+    products: Mapping[Product, Collection[str]]  # the custom directions, by product of the first rank
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ def choose(training: Training, comm: MPI.Comm, device: torch.device) -> Chosen:
     steps = _Steps.of(training, comm, device)
     copy: Any = deepcopy(training.state.module)
     vendor_module: Layers = copy.train()
-    sites = survey(vendor_module, lambda: steps.seconds(vendor_module))
+    sites = _as_on_first(survey(vendor_module, lambda: steps.seconds(vendor_module)), vendor_module, comm)
     rounds, seconds = _timed(steps, vendor_module, sites)
     products, norms = _products(sites, seconds), _norms(sites, seconds)
     custom: dict[Product, Collection[str]] = {product: entry.custom for product, entry in products.items()}
@@ -116,6 +117,19 @@ def choose(training: Training, comm: MPI.Comm, device: torch.device) -> Chosen:
     if rule.pays_off(measured):
         return Chosen(measured, choice, custom)
     return Chosen(measured, Choice({}, ()), dict.fromkeys(custom, ()))
+
+
+def _as_on_first(sites: LayerSites, module: Layers, comm: MPI.Comm) -> LayerSites:
+    """The sites as the first rank has them: a layer has the same kernels on all ranks, whatever their shards of it.
+
+    Batch norms are those that have a custom kernel on every rank. Collective.
+    """
+    names = [group[0].layer.name for _, group in normalised(module)]
+    everywhere = np.array([name in sites.norms for name in names], np.bool_)
+    comm.Allreduce(MPI.IN_PLACE, everywhere, MPI.LAND)
+    first: LayerSites = comm.bcast(sites)
+    products = dict(zip(sites.products, first.products.values(), strict=True))
+    return LayerSites(products, {name: first.norms[name] for name, each in zip(names, everywhere, strict=True) if each})
 
 
 def _choice(sites: LayerSites, custom: Mapping[Product, Collection[str]], norms: Collection[str]) -> Choice:

@@ -15,6 +15,7 @@ from hpcai.kernels.layers import LayerShape, affordable, spec_of
 from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
 from hpcai.networks.graph import Graph
+from hpcai.networks.tensor_parallel import parts_of
 from hpcai.opcount.products import shapes_of
 
 Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions in a training step
@@ -22,7 +23,13 @@ Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directi
 
 def products(graph: Graph, batch: int) -> list[Product]:
     """The distinct convolution and dense products of a training step, in the order of the layers."""
-    return list(dict.fromkeys(shapes_of(graph, batch)))
+    return [*products_of_shards(graph, batch, 1)]
+
+
+def products_of_shards(graph: Graph, batch: int, shards: int) -> dict[Product, Product]:
+    """The products of all shards of a network, each with that of the first shard in the same layer."""
+    first, *others = ([*shapes_of(part, batch)] for part in parts_of(graph, shards))
+    return {own: of_first for part in (first, *others) for own, of_first in zip(part, first, strict=True)}
 
 
 def checked_operations(product: Product) -> int:

@@ -16,7 +16,8 @@ from hpcai.kernels.residual import Residuals as ProductResiduals
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
-from hpcai.preflight.layer_products import Product, check, products
+from hpcai.networks.tensor_parallel import tensor_part
+from hpcai.preflight.layer_products import Product, check, products_of_shards
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
 from hpcai.train.all_reduce_choice import choose
@@ -46,9 +47,11 @@ def checks_before(
     """Choose the path of the all-reduce, check collectives and residuals, and probe the precision, before the clock.
 
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
-    directions where they were chosen product by product.
+    directions where they were chosen product by product, of the first shard.
     """
-    comm, precision, gradients = group.active, case.precision, sum(graph.parameters.values())
+    comm, precision, shards = group.active, case.precision, group.divided.shards
+    executed = tensor_part(graph, 0, shards).graph
+    gradients = sum(executed.parameters.values())
     choose(case, communication, gradients, device, comm)
     wrong = comm.allreduce(wrong_sums(group, device, communication, gradients))
     with phases.measure("residuals"):
@@ -56,9 +59,9 @@ def checks_before(
         if case.all_custom:
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
-        found = worst_residuals(graph, case.batch, comm, device, case.seed, arithmetic, custom)
+        found = worst_residuals(graph, case.replica_batch, comm, device, case.seed, arithmetic, custom, shards)
     memory.release_unused()  # memory of the residuals' products
-    return Checked(wrong, found, _probed(graph, precision, comm, device, phases))
+    return Checked(wrong, found, _probed(executed, precision, comm, device, phases))
 
 
 def _probed(
@@ -89,16 +92,18 @@ def worst_residuals(
     seed: int,
     arithmetic: Arithmetic = FP32,
     custom: Custom = _no_directions,
+    shards: int = 1,
 ) -> Residuals:
     """The largest residual of each kind over all shapes and directions, and its location; the same on every rank.
 
     For int8 products also the largest number of wrong elements. Products use `arithmetic`, custom kernels in the
     `custom` directions; for tf32 the caller has switched it on (hpcai.train.precision). The shapes are distributed over
-    the ranks of `comm` in turn, so that each shape is checked and each rank checks at least one.
+    the ranks of `comm` in turn, so that each shape is checked and each rank checks at least one. They are those of all
+    `shards` of the network; `custom` knows those of the first.
     """
-    shapes = products(graph, batch)
+    shapes = [*products_of_shards(graph, batch, shards).items()]
     own = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
-    found = [residuals for product in own for residuals in check(product, device, seed, arithmetic, custom(product))]
+    found = [item for shape, first in own for item in check(shape, device, seed, arithmetic, custom(first))]
     scaled, elementwise = (_worst(measure, found, comm) for measure in ("scaled", "elementwise"))
     wrong = None
     if arithmetic is INT8:

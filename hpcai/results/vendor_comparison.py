@@ -32,7 +32,7 @@ def statistics_share(layer: ComparedLayer, pixels: int) -> float:
 
 def pixels(case: Case, graph: Graph, layer: str) -> int:
     """Pixels of a full batch in a layer."""
-    return case.batch * prod(graph.shapes[layer][1:])
+    return case.replica_batch * prod(graph.shapes[layer][1:])
 
 
 def gradient_share(layer: ComparedLayer, precision: str) -> float:

@@ -101,7 +101,8 @@ def blocks(
     for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
         if block is None or batch is None:
             raise DataError(f"too {'many' if batch else 'few'} batches to evaluate together; allowed: {shard.steps}")
-        if group.across.allreduce(int(shutdown.poll()), MPI.MAX):
+        asked = group.across.allreduce(int(shutdown.poll()), MPI.MAX)
+        if group.shards.allreduce(asked, MPI.MAX):  # ranks with shards of a model exchange channels in each block
             return
         yield block, batch
 

@@ -3,12 +3,13 @@
 Each sample is evaluated by exactly one rank, checked by count and fingerprint.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from itertools import takewhile
+from typing import TypeVar
 
 import numpy as np
 import torch
+from mpi4py import MPI
 from torch import nn
 from torch.nn.functional import cross_entropy
 
@@ -17,6 +18,8 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.formulas.sample_fingerprint import fingerprint
+
+Delivered = TypeVar("Delivered")
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,19 @@ def _never() -> bool:
     return False
 
 
+def evaluated_together(
+    batches: Iterable[Delivered], shards: MPI.Comm, stop: Callable[[], bool]
+) -> Iterator[Delivered]:
+    """Batches until one of the ranks that share a model has no more or stops; each batch needs all of them."""
+    delivered = iter(batches)
+    while True:
+        batch = next(delivered, None)
+        ended = batch is None or stop()
+        if shards.allreduce(int(ended), MPI.MAX) or batch is None:
+            return
+        yield batch
+
+
 class Validation:
     """This rank's shard of the validation set, and the evaluation of a model on it; with `losses`, the loss as well."""
 
@@ -59,9 +75,9 @@ class Validation:
     def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> ValidationResult:
         """Evaluate this rank's samples in evaluation mode and sum over the group. Collective.
 
-        Ends early if `stop`, called before each batch, returns True.
+        Ends early if `stop`, called before each batch, returns True; for all shards of a model if on any of them.
         """
-        sums = np.array(self._evaluate(module, validation_indices(self.shard), stop), np.uint64)
+        sums = np.array(self._evaluate(module, validation_indices(self.shard), group.shards, stop), np.uint64)
         sums *= np.uint64(group.counts)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, not_finite = map(int, sums)
@@ -76,13 +92,17 @@ class Validation:
 
     @torch.inference_mode()
     def _evaluate(
-        self, module: nn.Module, indices: Iterable[Integers], stop: Callable[[], bool] = _never
+        self,
+        module: nn.Module,
+        indices: Iterable[Integers],
+        shards: MPI.Comm = MPI.COMM_SELF,
+        stop: Callable[[], bool] = _never,
     ) -> tuple[int, int, int, int]:
         """Sums of this rank: correct, counted, fingerprint, not finite; of the samples that the loader delivered."""
         module.eval()
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
         counted = outputs = prints = 0
-        for x, y, delivered in takewhile(lambda _: not stop(), self.loader(indices)):
+        for x, y, delivered in evaluated_together(self.loader(indices), shards, stop):
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
             if self._loss_sum is not None:
