@@ -15,10 +15,10 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD, WEIGHT_GRADIENT
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense, GlobalPool, Input, Relu
-from hpcai.networks.tensor_parallel import parts_of
+from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.opcount.products import shapes_of
 from hpcai.preflight import residuals
-from hpcai.preflight.layer_products import products, products_of_shards
+from hpcai.preflight.layer_products import products, products_of_parts
 from hpcai.preflight.residuals import LARGEST, worst_residuals
 from hpcai.record.preflight import Worst
 
@@ -57,11 +57,11 @@ def test_networks_have_fewer_shapes_than_layers(name: str, shapes: int) -> None:
     assert [directions for _, directions in found].count((FORWARD, WEIGHT_GRADIENT)) == 1
 
 
-def test_products_of_shards_are_those_that_their_ranks_execute() -> None:
+def test_products_of_parts_are_those_that_their_ranks_execute() -> None:
     graph = build("resnet8", (28, 28), 1, 10)
-    found = products_of_shards(graph, BATCH, 3)
-    executed = [[*shapes_of(part, BATCH)] for part in parts_of(graph, 3)]
-    assert set(found) == set(sum(executed, []))
+    found = products_of_parts(graph, BATCH, 1, 3)
+    executed = [[*shapes_of(tensor_part(graph, shard, 3).graph, BATCH)] for shard in range(3)]
+    assert set(found) == {each for part in executed for each in part}
     assert list(found)[: len(set(executed[0]))] == list(dict.fromkeys(executed[0]))
     assert all(found[own] == first for part in executed for own, first in zip(part, executed[0], strict=True))
     assert {shape.filters for shape, _ in executed[0][:1]} == {5} != {shape.filters for shape, _ in executed[2][:1]}

@@ -43,13 +43,13 @@ def optimiser_of(module: "nn.Module", name: str, shards: bool) -> Any:
     """With the exchange of a rank's shards if there are some."""
     from mpi4py import MPI
 
-    from hpcai.train.channel_exchange import share_numbers
+    from hpcai.train.channel_exchange import share_norms
     from hpcai.train.optimisers import build_optimiser
     from hpcai.train.state import TrainingState
 
     optimiser = build_optimiser(rules()[name][0], module, rules()[name][1])
     if shards:
-        share_numbers(TrainingState(module, optimiser, on_host()), module, packed(MPI.COMM_WORLD))
+        share_norms(TrainingState(module, optimiser, on_host()), module, packed(MPI.COMM_WORLD))
     return optimiser
 
 

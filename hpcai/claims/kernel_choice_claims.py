@@ -46,7 +46,7 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
 
 
 def _executed(case: Case, raw: TrainingRaw) -> Graph:
-    """The layers of the first rank."""
+    """The layers of the first rank; models with stages have no such choice."""
     return tensor_part(graph_of(case, raw.dataset), 0, case.split.shards).graph
 
 

@@ -99,6 +99,11 @@ class Case:
         return chunks_of(self.settings)
 
     @property
+    def executed_batch(self) -> int:
+        """Samples that a layer computes at once: of a replica's step, or of one of its micro-batches."""
+        return self.replica_batch // self.chunks
+
+    @property
     def recording(self) -> str:
         """Path of the recorded search to replay; empty if there is none."""
         return file_of(self.settings.get("REPLAY", ""))

@@ -55,6 +55,9 @@ class Split:
         return (place.stage * self.replicas + place.replica) * self.shards + place.shard
 
 
+WHOLE = Split(1, 1)
+
+
 def parsed(word: str) -> Split | None:
     """The split that a word names, as 2x1x2; None if it is none."""
     found = fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})x([1-9]\d{0,8})", word)

@@ -53,11 +53,6 @@ def tensor_part(graph: Graph, rank: int, ranks: int, sharded: Container[str] = (
     )
 
 
-def parts_of(graph: Graph, ranks: int) -> tuple[Graph, ...]:
-    """The layers of each rank."""
-    return tuple(tensor_part(graph, rank, ranks).graph for rank in range(ranks))
-
-
 class _Divider:
     """Makes a rank's layers, with the collective ones between them."""
 

@@ -15,10 +15,11 @@ from hpcai.data.order import Shard
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import Split
 from hpcai.models.build import build, detects
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
-from hpcai.preflight.layer_products import check, checked_operations, products_of_shards
+from hpcai.preflight.layer_products import check, checked_operations, products_of_parts
 from hpcai.train.optimisers import build_optimiser
 from hpcai.train.precision import apply
 from hpcai.update_rules import rule_of
@@ -44,7 +45,7 @@ def seconds(
         training=of_network.training + making,
         validation=of_network.validation + making,
         once=clock.since_process_start() if case.index == 1 else 0.0,
-        residuals=_residual_seconds(graph, case.replica_batch, case.split.shards, device) / (case.groups * case.degree),
+        residuals=_residual_seconds(graph, case.executed_batch, case.split, device) / (case.groups * case.degree),
     )
     found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
     return {phase: taken * crowd for phase, taken in found.items()}
@@ -87,9 +88,9 @@ def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: to
 
 
 @lru_cache
-def _residual_seconds(graph: Graph, batch: int, shards: int, device: torch.device) -> float:
+def _residual_seconds(graph: Graph, batch: int, divided: Split, device: torch.device) -> float:
     """Seconds of the residual checks on one rank, from those of a layer of middle size."""
-    shapes = sorted(products_of_shards(graph, batch, shards), key=checked_operations)
+    shapes = sorted(products_of_parts(graph, batch, divided.stages, divided.shards), key=checked_operations)
     middling = shapes[len(shapes) // 2]
     begin = clock.now()
     check(middling, device, 1)

@@ -16,6 +16,7 @@ from hpcai.inputfile.cases import METER, path_of
 from hpcai.inputfile.key import Setting
 from hpcai.machine import compilers
 from hpcai.networks.graph import Graph
+from hpcai.opcount.stages import stages_of
 from hpcai.preflight.parallel_modes import parallel_refusal
 from hpcai.preflight.preconditions import preconditions
 from hpcai.results.kernel_choice import AUTO
@@ -50,6 +51,7 @@ def _check(case: Case, device: torch.device) -> None:
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     graph = network(case, dataset)
+    stages_of(graph, case.split.stages)
     Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
     if reason := _refused_here(case, device):
         raise InputError(reason)
@@ -57,7 +59,7 @@ def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     least = LEAST_POISSON * case.split.replicas
     if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
-    if case.replica_batch * smallest < 2:
+    if case.executed_batch * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case.network}): batch norm needs two values a channel")
 
 

@@ -15,21 +15,26 @@ from hpcai.kernels.layers import LayerShape, affordable, spec_of
 from hpcai.kernels.residual import Residuals
 from hpcai.kernels.spec import DIRECTIONS, INPUT_GRADIENT
 from hpcai.networks.graph import Graph
-from hpcai.networks.tensor_parallel import parts_of
 from hpcai.opcount.products import shapes_of
+from hpcai.opcount.stages import parts_of
 
 Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directions in a training step
 
 
 def products(graph: Graph, batch: int) -> list[Product]:
     """The distinct convolution and dense products of a training step, in the order of the layers."""
-    return [*products_of_shards(graph, batch, 1)]
+    return [*products_of_parts(graph, batch, 1, 1)]
 
 
-def products_of_shards(graph: Graph, batch: int, shards: int) -> dict[Product, Product]:
-    """The products of all shards of a network, each with that of the first shard in the same layer."""
-    first, *others = ([*shapes_of(part, batch)] for part in parts_of(graph, shards))
+def products_of_parts(graph: Graph, batch: int, stages: int, shards: int) -> dict[Product, Product]:
+    """The products of all ranks that share a network, each with that of the first shard in the same layer."""
+    first, *others = (_of_shard(graph, batch, stages, shard, shards) for shard in range(shards))
     return {own: of_first for part in (first, *others) for own, of_first in zip(part, first, strict=True)}
+
+
+def _of_shard(graph: Graph, batch: int, stages: int, shard: int, shards: int) -> list[Product]:
+    """Of all stages in turn."""
+    return [shape for part in parts_of(graph, stages, shard, shards) for shape in shapes_of(part.graph, batch)]
 
 
 def checked_operations(product: Product) -> int:

@@ -3,6 +3,7 @@
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.inputfile.split import DATA
+from hpcai.results.kernel_choice import AUTO
 from hpcai.train.pipeline import LEAST
 from hpcai.workloads.registry import workload
 
@@ -26,6 +27,8 @@ def _reason(case: Case) -> str:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
     if divided.shards > 1 and PRECISIONS[case.precision].quantised:
         return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
+    if divided.stages > 1 and case.kernels == AUTO:
+        return "KERNELS auto: layers are timed in a step of the whole network; allowed: vendor, custom, file:PATH"
     if compiled != "off":
         return f"COMPILE {compiled}: layers wait for other ranks; allowed: COMPILE off"
     return ""

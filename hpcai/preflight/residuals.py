@@ -11,13 +11,14 @@ from hpcai.comm.grid import Group
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import WHOLE, Split
 from hpcai.kernels.arithmetic import FP32, INT8, Arithmetic
 from hpcai.kernels.residual import Residuals as ProductResiduals
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
-from hpcai.networks.tensor_parallel import tensor_part
-from hpcai.preflight.layer_products import Product, check, products_of_shards
+from hpcai.opcount.stages import parts_of
+from hpcai.preflight.layer_products import Product, check, products_of_parts
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
 from hpcai.train.all_reduce_choice import choose
@@ -49,9 +50,9 @@ def checks_before(
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
     directions where they were chosen product by product, of the first shard.
     """
-    comm, precision, shards = group.active, case.precision, group.divided.shards
-    executed = tensor_part(graph, 0, shards).graph
-    gradients = sum(executed.parameters.values())
+    comm, precision, divided, place = group.active, case.precision, group.divided, group.place
+    executed = parts_of(graph, divided.stages, 0, divided.shards)
+    gradients = sum(executed[place.stage].graph.parameters.values())
     choose(case, communication, gradients, device, comm)
     wrong = comm.allreduce(wrong_sums(group, device, communication, gradients))
     with phases.measure("residuals"):
@@ -59,9 +60,9 @@ def checks_before(
         if case.all_custom:
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
-        found = worst_residuals(graph, case.replica_batch, comm, device, case.seed, arithmetic, custom, shards)
+        found = worst_residuals(graph, case.executed_batch, comm, device, case.seed, arithmetic, custom, divided)
     memory.release_unused()  # memory of the residuals' products
-    return Checked(wrong, found, _probed(executed, precision, comm, device, phases))
+    return Checked(wrong, found, _probed(executed[0].graph, precision, comm, device, phases))
 
 
 def _probed(
@@ -92,16 +93,16 @@ def worst_residuals(
     seed: int,
     arithmetic: Arithmetic = FP32,
     custom: Custom = _no_directions,
-    shards: int = 1,
+    divided: Split = WHOLE,
 ) -> Residuals:
     """The largest residual of each kind over all shapes and directions, and its location; the same on every rank.
 
     For int8 products also the largest number of wrong elements. Products use `arithmetic`, custom kernels in the
     `custom` directions; for tf32 the caller has switched it on (hpcai.train.precision). The shapes are distributed over
     the ranks of `comm` in turn, so that each shape is checked and each rank checks at least one. They are those of all
-    `shards` of the network; `custom` knows those of the first.
+    parts of the network; `custom` knows those of the first shards.
     """
-    shapes = [*products_of_shards(graph, batch, shards).items()]
+    shapes = [*products_of_parts(graph, batch, divided.stages, divided.shards).items()]
     own = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
     found = [item for shape, first in own for item in check(shape, device, seed, arithmetic, custom(first))]
     scaled, elementwise = (_worst(measure, found, comm) for measure in ("scaled", "elementwise"))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import torch
 from mpi4py import MPI
@@ -50,11 +50,8 @@ class _Trial:
 
     def step(self, batch: Batch) -> Tensor:
         """Loss of a batch; leaves its gradients in the parameters."""
-        x, y = batch
-        loss: Tensor = self.training.objective(self.module, x, y, 0)
         self.module.zero_grad(set_to_none=True)
-        loss.backward()
-        return loss.detach()
+        return self.training.execution.alone(self.module, self.training.objective, *batch, 0)
 
     def losses(self, batch: Batch) -> list[float]:
         """Losses of STEPS steps of plain gradient descent."""
@@ -69,9 +66,9 @@ class _Trial:
 
     def evaluated(self, batch: Batch) -> list[float]:
         """The loss in evaluation mode, with the statistics left by the steps."""
-        x, y = batch
+        execution, objective = self.training.execution, self.training.objective
         with torch.inference_mode():
-            loss = self.training.objective(self.module.eval(), x, y, 0)
+            loss = execution.alone(self.module.eval(), objective, *batch, 0, backward=False)
         self.module.train()
         return [finite(float(loss))]
 
@@ -141,7 +138,6 @@ def _comparison(case: Case, graph: Graph, training: Training, comm: MPI.Comm, de
 def _losses(
     training: Training, batch: Batch, precision: str, comm: MPI.Comm
 ) -> tuple[ComparedLosses, EvaluatedLoss | None]:
-    """Losses of the steps and in evaluation."""
     vendor = _Trial(_by_vendor(training), training).all_losses(batch)
     custom = _Trial(_copied(training), training).all_losses(batch)
     altered = [each.all_losses(batch) for each in _altered_trials(training, precision, DRAWS)]
@@ -171,21 +167,29 @@ def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
 ) -> tuple[ComparedLayer, ComparedLayer]:
     """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
-    precision = case.precision
+    precision, alike = case.precision, comm.Split(training.group.place.stage, comm.rank)  # with the same layers
     vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
     custom = _Trial(_copied(training), training).layer_vectors(batch)
     altered = [each.layer_vectors(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
     gradients, statistics = (
         [
-            _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], comm)
+            _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], alike)
             for name, vector in layer_vectors.items()
         ]
         for kind, layer_vectors in enumerate(vendor)
     )
+    alike.Free()
     return (
-        max(gradients, key=lambda layer: gradient_share(layer, precision)),
-        max(statistics, key=lambda layer: statistics_share(layer, pixels(case, graph, layer.where))),
+        _worst(gradients, lambda layer: gradient_share(layer, precision), comm),
+        _worst(statistics, lambda layer: statistics_share(layer, pixels(case, graph, layer.where)), comm),
     )
+
+
+def _worst(layers: list[ComparedLayer], share: Callable[[ComparedLayer], float], comm: MPI.Comm) -> ComparedLayer:
+    """The worst layer of all stages; a stage may have none."""
+    own = max(layers, key=share, default=None)
+    _, rank = comm.allreduce((share(own) if own else -1.0, comm.rank), MPI.MAX)
+    return comm.bcast(own, rank)
 
 
 def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Tensor], comm: MPI.Comm) -> ComparedLayer:
@@ -198,7 +202,6 @@ def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Ten
 
 
 def _concatenated(parts: dict[str, list[Any]]) -> Left:
-    """One vector per layer."""
     return {name: torch.cat([each.flatten() for each in tensors]) for name, tensors in parts.items() if tensors}
 
 
@@ -217,14 +220,11 @@ def _compared_parameters(module: Layers) -> list[nn.Parameter]:
 
 
 def _copied(training: Training) -> Layers:
-    module: Any = deepcopy(training.state.module)
-    copy: Layers = module.train()
-    return copy
+    return cast(Layers, deepcopy(training.state.module).train())
 
 
 def _by_vendor(training: Training) -> Layers:
-    module = _copied(training)
-    use_vendor(module)
+    use_vendor(module := _copied(training))
     return module
 
 

@@ -31,8 +31,8 @@ def statistics_share(layer: ComparedLayer, pixels: int) -> float:
 
 
 def pixels(case: Case, graph: Graph, layer: str) -> int:
-    """Pixels of a full batch in a layer."""
-    return case.replica_batch * prod(graph.shapes[layer][1:])
+    """Pixels in a layer, of the samples that it computes at once."""
+    return case.executed_batch * prod(graph.shapes[layer][1:])
 
 
 def gradient_share(layer: ComparedLayer, precision: str) -> float:

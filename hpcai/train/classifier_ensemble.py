@@ -102,7 +102,7 @@ def blocks(
         if block is None or batch is None:
             raise DataError(f"too {'many' if batch else 'few'} batches to evaluate together; allowed: {shard.steps}")
         asked = group.across.allreduce(int(shutdown.poll()), MPI.MAX)
-        if group.shards.allreduce(asked, MPI.MAX):  # ranks with shards of a model exchange channels in each block
+        if group.parts.allreduce(asked, MPI.MAX):  # all ranks that share a model take part in each block
             return
         yield block, batch
 

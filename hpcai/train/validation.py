@@ -44,14 +44,14 @@ def _never() -> bool:
 
 
 def evaluated_together(
-    batches: Iterable[Delivered], shards: MPI.Comm, stop: Callable[[], bool]
+    batches: Iterable[Delivered], parts: MPI.Comm, stop: Callable[[], bool]
 ) -> Iterator[Delivered]:
     """Batches until one of the ranks that share a model has no more or stops; each batch needs all of them."""
     delivered = iter(batches)
     while True:
         batch = next(delivered, None)
         ended = batch is None or stop()
-        if shards.allreduce(int(ended), MPI.MAX) or batch is None:
+        if parts.allreduce(int(ended), MPI.MAX) or batch is None:
             return
         yield batch
 
@@ -75,9 +75,9 @@ class Validation:
     def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> ValidationResult:
         """Evaluate this rank's samples in evaluation mode and sum over the group. Collective.
 
-        Ends early if `stop`, called before each batch, returns True; for all shards of a model if on any of them.
+        Ends early if `stop`, called before each batch, returns True; for all parts of a model if on any of them.
         """
-        sums = np.array(self._evaluate(module, validation_indices(self.shard), group.shards, stop), np.uint64)
+        sums = np.array(self._evaluate(module, validation_indices(self.shard), group.parts, stop), np.uint64)
         sums *= np.uint64(group.counts)
         group.model.Allreduce(sums.copy(), sums)
         correct, counted, prints, not_finite = map(int, sums)
@@ -95,14 +95,14 @@ class Validation:
         self,
         module: nn.Module,
         indices: Iterable[Integers],
-        shards: MPI.Comm = MPI.COMM_SELF,
+        parts: MPI.Comm = MPI.COMM_SELF,
         stop: Callable[[], bool] = _never,
     ) -> tuple[int, int, int, int]:
         """Sums of this rank: correct, counted, fingerprint, not finite; of the samples that the loader delivered."""
         module.eval()
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
         counted = outputs = prints = 0
-        for x, y, delivered in evaluated_together(self.loader(indices), shards, stop):
+        for x, y, delivered in evaluated_together(self.loader(indices), parts, stop):
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
             if self._loss_sum is not None:
