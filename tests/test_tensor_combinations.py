@@ -29,7 +29,7 @@ def slow(ranks: int, *settings: str) -> Any:
         slow(2, PRECISIONS, "KERNELS=auto"),
         slow(2, "PRECISION=fp32,fp16", f"KERNELS=file:{SITE}"),
         slow(2, "OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on"),
-        slow(2, "NETWORK=resnet50", "RESOLUTION=32", "KERNELS=auto", "BATCH=5"),
+        slow(2, "NETWORK=resnet50", "RESOLUTION=32", "BATCH=5"),
         slow(3, "DEGREE=3", "KERNELS=auto,custom", "SAMPLES=50"),  # shards of different widths
         slow(4, "GROUPS=2", "SAMPLER=poisson,multinomial", "MAPPING=column", "SAMPLES=64"),
     ],
