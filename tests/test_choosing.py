@@ -14,6 +14,7 @@ from msgspec import structs
 from tiny import CPU, GRAPH, bits, training
 from tiny import alone as group_alone
 
+from hpcai.inputfile.split import Cut
 from hpcai.kernels.layers import spec_of
 from hpcai.kernels.operators import on_cpu, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -197,7 +198,7 @@ def test_residuals_are_measured_of_the_chosen_kernels(monkeypatch: pytest.Monkey
     monkeypatch.setattr(on_cpu, "convolve", faulty)
     for chosen_ways, wrong in (({FORWARD, INPUT_GRADIENT}, False), ({WEIGHT_GRADIENT}, True), ((), False)):
         worst = residuals.worst_residuals(
-            GRAPH, 8, MPI.COMM_SELF, CPU, 1, custom=lambda product, chosen_ways=chosen_ways: chosen_ways
+            GRAPH, Cut(samples=8), MPI.COMM_SELF, CPU, 1, custom=lambda product, chosen_ways=chosen_ways: chosen_ways
         )
         assert (worst.elementwise.value > 1) == wrong
         assert not wrong or "weight_gradient" in worst.elementwise.where

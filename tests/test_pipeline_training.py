@@ -89,7 +89,7 @@ def worst_difference(case: "Case", group: "Group", module: "nn.Module", exact: "
     from hpcai.opcount.stages import parts_of
 
     divided, place = case.split, group.place
-    part = parts_of(networks.build(*NETWORK), divided.stages, place.shard, divided.shards)[place.stage]
+    part = parts_of(networks.build(*NETWORK), case.cut, place.shard)[place.stage]
     gradients = {name: parameter.grad for name, parameter in exact.named_parameters()}
     worst = 0.0
     for name, parameter in module.named_parameters():

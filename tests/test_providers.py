@@ -16,6 +16,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from hpcai.clock import Phases
 from hpcai.data import catalog
 from hpcai.inputfile import Case, parse
+from hpcai.inputfile.split import Cut
 from hpcai.kernels.operators import on_cpu
 from hpcai.models.module import build
 from hpcai.preflight.case_checks import network
@@ -104,7 +105,8 @@ BAD_VENDOR = partial(patch.object, functional, "conv2d", lambda *args, genuine=f
 ])
 def test_residuals_are_measured_of_the_kernels_that_train(fault: Callable[[], Any], custom: bool, found: bool) -> None:
     with fault():
-        worst = worst_residuals(GRAPH, 4, MPI.COMM_SELF, CPU, 1, custom=lambda product: product[1] if custom else ())
+        cut = Cut(samples=4)
+        worst = worst_residuals(GRAPH, cut, MPI.COMM_SELF, CPU, 1, custom=lambda product: product[1] if custom else ())
     assert (worst.elementwise.value > 1) == found
 
 

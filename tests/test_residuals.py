@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from tiny import CLASSES, CPU, GRAPH, SHAPE
 
+from hpcai.inputfile.split import Cut
 from hpcai.kernels.arithmetic import BF16, FP16, FP32, Arithmetic
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
 from hpcai.kernels.gemm import Shape as ProductShape
@@ -59,7 +60,7 @@ def test_networks_have_fewer_shapes_than_layers(name: str, shapes: int) -> None:
 
 def test_products_of_parts_are_those_that_their_ranks_execute() -> None:
     graph = build("resnet8", (28, 28), 1, 10)
-    found = products_of_parts(graph, BATCH, 1, 3)
+    found = products_of_parts(graph, Cut(1, 3, BATCH))
     executed = [[*shapes_of(tensor_part(graph, shard, 3).graph, BATCH)] for shard in range(3)]
     assert set(found) == {each for part in executed for each in part}
     assert list(found)[: len(set(executed[0]))] == list(dict.fromkeys(executed[0]))
@@ -93,7 +94,7 @@ def test_every_shape_is_checked_on_some_rank_and_all_ranks_know_the_worst(
         if comm == MPI.COMM_NULL:
             continue
         checked.clear()
-        worst = worst_residuals(graph, BATCH, comm, CPU, 1)
+        worst = worst_residuals(graph, Cut(samples=BATCH), comm, CPU, 1)
         everyones = comm.allgather(checked)
         assert all(everyones)
         assert set(sum(everyones, [])) == set(expected)
@@ -109,7 +110,7 @@ def test_every_shape_is_checked_on_some_rank_and_all_ranks_know_the_worst(
 def test_torchs_own_products_pass(arithmetic: Arithmetic) -> None:
     from mpi4py import MPI
 
-    worst = worst_residuals(GRAPH, BATCH, MPI.COMM_SELF, CPU, 1, arithmetic)
+    worst = worst_residuals(GRAPH, Cut(samples=BATCH), MPI.COMM_SELF, CPU, 1, arithmetic)
     assert 0 < worst.scaled.value < 16
     assert 0 < worst.elementwise.value < ELEMENTWISE_LIMIT
     assert "conv2d" in worst.elementwise.where or "gemm" in worst.elementwise.where

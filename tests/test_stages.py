@@ -7,7 +7,7 @@ import torch
 
 from hpcai import networks, opcount
 from hpcai.errors import InputError
-from hpcai.inputfile.split import Place, Split, chunks_of, parsed
+from hpcai.inputfile.split import Cut, Place, Split, chunks_of, parsed
 from hpcai.models.module import Network
 from hpcai.models.module import build as build_module
 from hpcai.models.tensor_part import build_part
@@ -18,6 +18,7 @@ from hpcai.opcount.stages import SLACK, operations_of, parameters_of_a_rank, par
 from hpcai.train.pipeline import micro_batches
 
 RESNETS = [networks.build("resnet8", (28, 28), 1, 10), networks.build("resnet50", (64, 64), 3, 100)]
+MANY = 10**9  # samples of a micro-batch, with which the parameters take no time
 LONG = Graph(
     (
         Layer("image", Input((3, 8, 8))),
@@ -46,7 +47,7 @@ def through(stages: list[Network], images: torch.Tensor) -> torch.Tensor:
 def test_the_stages_in_turn_compute_what_the_network_computes(graph: Graph, stages: int) -> None:
     if graph is LONG and stages > 5:
         return
-    modules = [build_part(graph, part, 7).eval() for part in parts_of(graph, stages, 0, 1)]
+    modules = [build_part(graph, part, 7).eval() for part in parts_of(graph, Cut(stages), 0)]
     images = torch.randn(2, *graph.shapes["image"], generator=torch.Generator().manual_seed(1))
     with torch.inference_mode():
         assert torch.equal(through(modules, images), build_module(graph, 7).eval()(images))
@@ -57,9 +58,9 @@ def test_the_stages_in_turn_compute_what_the_network_computes(graph: Graph, stag
 @pytest.mark.parametrize("stages", [2, 3, 4, 7])
 @pytest.mark.parametrize("graph", RESNETS, ids=["resnet8", "resnet50"])
 def test_the_stages_divide_the_operations(graph: Graph, stages: int) -> None:
-    operations = operations_of(graph, stages)
+    operations = operations_of(graph, Cut(stages))
     assert sum(operations) == opcount.count(graph, "model").total and min(operations) > 0
-    assert parameters_of_a_rank(graph, stages, 1) == sum(graph.parameters.values()) / stages
+    assert parameters_of_a_rank(graph, Cut(stages)) == sum(graph.parameters.values()) / stages
 
 
 @pytest.mark.parametrize("stages", [2, 3, 4])
@@ -76,8 +77,14 @@ def test_no_cut_has_a_lighter_heaviest_stage_or_sends_less(stages: int) -> None:
         for cut in cuts
         if heaviest[cut] <= least * (1 + SLACK) and all(sum(costs[b:e]) for b, e in pairwise(cut))
     }
-    assert max(operations_of(graph, stages)) <= least * (1 + SLACK)
-    assert sent_values(graph, stages) == min(sent.values())
+    assert max(operations_of(graph, Cut(stages, 1, MANY))) <= least * (1 + SLACK)
+    assert sent_values(graph, Cut(stages, 1, MANY)) == min(sent.values())
+
+
+def test_parameters_weigh_more_with_fewer_samples() -> None:
+    """The last layers have most parameters, so that the last stage has fewer operations."""
+    few, many = (operations_of(RESNETS[1], Cut(2, 1, samples)) for samples in (2, 32))
+    assert few[1] < many[1] and few[0] > many[0]
 
 
 def test_an_output_that_a_later_stage_reads_passes_through_the_stages_between() -> None:
@@ -97,9 +104,9 @@ def test_layers_that_share_weights_stay_together() -> None:
 
 
 def test_more_stages_than_layers_with_operations_are_refused() -> None:
-    assert len(stages_of(LONG, 5)) == 5
+    assert len(stages_of(LONG, Cut(5))) == 5
     with pytest.raises(InputError, match="5 layers have operations, too few for 6 stages; allowed: 1 to 5"):
-        stages_of(LONG, 6)
+        stages_of(LONG, Cut(6))
 
 
 @pytest.mark.parametrize("shards", [2, 3])
@@ -107,19 +114,19 @@ def test_shards_of_stages_divide_operations_and_parameters(shards: int) -> None:
     graph = RESNETS[1]
     total = parameters = 0
     for shard in range(shards):
-        for part in parts_of(graph, 3, shard, shards):
+        for part in parts_of(graph, Cut(3, shards), shard):
             rows = opcount.count(part.graph, "model").layers
             total += sum(row.forward + row.backward for row in rows if shard == 0 or row.name not in part.replicated)
             parameters += sum(part.graph.parameters.values())
     assert total == opcount.count(graph, "model").total
-    assert parameters_of_a_rank(graph, 3, shards) == parameters / (3 * shards)
+    assert parameters_of_a_rank(graph, Cut(3, shards)) == parameters / (3 * shards)
 
 
 def test_sent_values_count_whole_outputs_on_each_shard() -> None:
     """Of two shards each sends its half of the output, in both directions; a whole output goes twice."""
-    assert sent_values(LONG, 2) == 2 * 2 * 4 * 64
-    assert sent_values(LONG, 2, 2) == 2 * 2 * 4 * 64
-    assert sent_values(LONG, 2, 6) == 6 * 2 * 2 * 4 * 64
+    assert sent_values(LONG, Cut(2)) == 2 * 2 * 4 * 64
+    assert sent_values(LONG, Cut(2, 2)) == 2 * 2 * 4 * 64
+    assert sent_values(LONG, Cut(2, 6)) == 6 * 2 * 2 * 4 * 64
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 
 from hpcai import networks, opcount
 from hpcai.inputfile import parse
-from hpcai.inputfile.split import Split
+from hpcai.inputfile.split import Cut, Split
 from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import BatchNorm, Conv, Dense, GlobalPool, Input, Relu
@@ -90,8 +90,8 @@ def test_narrow_layers_are_replicated() -> None:
 
 def test_exchanged_values_are_those_of_the_collectives() -> None:
     """Forward and backward: 8 x 64 gathered, 8 x 64 scattered, 8 gathered, of which a rank sends half."""
-    assert exchanged_values(WIDE, 2) == 2 * (512 + 512 + 8) / 2
-    assert exchanged_values(WIDE, 1) == 0
+    assert exchanged_values(WIDE, Cut(1, 2)) == 2 * (512 + 512 + 8) / 2
+    assert exchanged_values(WIDE, Cut()) == 0
 
 
 def test_a_strided_product_of_few_channels_gathers_its_input() -> None:

@@ -20,7 +20,7 @@ from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
-from hpcai.inputfile.split import chunks_of, split_of
+from hpcai.inputfile.split import chunks_of, cut_of, split_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 from hpcai.opcount.stages import parts_of
@@ -76,11 +76,10 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
 
     On a GPU, bytes of the GPU, without the dataset. Not all purposes need memory at the same time: see `total`.
     """
-    divided = split_of(settings)
-    last = divided.shards - 1  # no other shard has more channels
-    stages = [part.graph for part in parts_of(graph, divided.stages, last, divided.shards)]
+    cut = cut_of(settings)
+    stages = parts_of(graph, cut, cut.shards - 1)  # no other shard has more channels
     needed = (
-        _of_stage(graph, stage, divided.stages - number, settings, facts) for number, stage in enumerate(stages)
+        _of_stage(graph, stage.graph, cut.stages - number, settings, facts) for number, stage in enumerate(stages)
     )
     return max(needed, key=total)
 

@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 from hpcai.errors import InputError
 from hpcai.inputfile.key import Key, Setting, Value
 from hpcai.inputfile.keys import keys_of
-from hpcai.inputfile.split import Split, chunks_of, split_of
+from hpcai.inputfile.split import Cut, Split, chunks_of, cut_of, split_of
 from hpcai.workloads import registry
 
 GRID = ("GROUPS", "DEGREE", "SPLIT")  # which pair up
@@ -99,9 +99,9 @@ class Case:
         return chunks_of(self.settings)
 
     @property
-    def executed_batch(self) -> int:
-        """Samples that a layer computes at once: of a replica's step, or of one of its micro-batches."""
-        return self.replica_batch // self.chunks
+    def cut(self) -> Cut:
+        """How each replica is divided, and the samples that a layer computes at once."""
+        return cut_of(self.settings)
 
     @property
     def recording(self) -> str:

@@ -55,7 +55,21 @@ class Split:
         return (place.stage * self.replicas + place.replica) * self.shards + place.shard
 
 
-WHOLE = Split(1, 1)
+@dataclass(frozen=True)
+class Cut:
+    """How a replica of a network is divided: into stages of its layers, and each into shards of its channels.
+
+    samples: of a micro-batch, which a layer computes at once.
+    """
+
+    stages: int = 1
+    shards: int = 1
+    samples: int = 1
+
+    @property
+    def parts(self) -> int:
+        """Ranks of a replica."""
+        return self.stages * self.shards
 
 
 def parsed(word: str) -> Split | None:
@@ -85,3 +99,9 @@ def chunks_of(settings: Mapping[str, Any]) -> int:
         return 1
     most = CHUNKS_OF_A_STAGE * divided.stages
     return asked or max(number for number in range(1, most + 1) if samples % number == 0 and samples >= 2 * number)
+
+
+def cut_of(settings: Mapping[str, Any]) -> Cut:
+    """How a case divides each replica; the same on every rank."""
+    divided = split_of(settings)
+    return Cut(divided.stages, divided.shards, settings["BATCH"] * divided.parts // chunks_of(settings))

@@ -2,21 +2,22 @@
 
 from math import prod
 
+from hpcai.inputfile.split import Cut
 from hpcai.networks.collective_layers import COLLECTIVE, AllGather, ReduceScatter
 from hpcai.networks.graph import Graph, Layer
 from hpcai.opcount.stages import parts_of
 
 
-def exchanged_values(graph: Graph, shards: int, stages: int = 1) -> float:
+def exchanged_values(graph: Graph, cut: Cut) -> float:
     """Channel values that a rank sends for a sample in a training step, on average over the ranks of a replica.
 
     A reduce-scatter and an all-gather send (Q - 1) / Q of the whole tensor, an all-reduce twice that (Thakur et al.,
     Optimization of Collective Communication Operations in MPICH, 2005).
     """
-    parts = [part.graph for part in parts_of(graph, stages, 0, shards)]
+    parts = [part.graph for part in parts_of(graph, cut, 0)]
     exchanges = [(part, layer) for part in parts for layer in part.layers if isinstance(layer.op, COLLECTIVE)]
     passes = sum(_passes(layer) * _whole(part, layer) for part, layer in exchanges)
-    return passes * (shards - 1) / (shards * stages)
+    return passes * (cut.shards - 1) / cut.parts
 
 
 def _passes(layer: Layer) -> int:

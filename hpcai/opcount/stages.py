@@ -1,7 +1,9 @@
-"""The stages into which a pipeline cuts a network: nearly equal operations, few values sent.
+"""The stages into which a pipeline cuts a network: nearly equal times, few values sent.
 
-The heaviest stage has as few operations by rule `model` as any cut into so many consecutive parts allows. Of the cuts
-with such a heaviest stage, or one heavier by SLACK at most, that is taken where the fewest values cross.
+A stage's time is taken to be that of its operations by rule `model`, and as long again for PARAMETER_OPERATIONS of
+them for each parameter and micro-batch, whatever its samples. The slowest stage is as fast as any cut into so many
+consecutive parts allows. Of the cuts with such a slowest stage, or one slower by SLACK at most, that is taken where the
+fewest values cross.
 """
 
 from functools import lru_cache
@@ -9,51 +11,55 @@ from itertools import accumulate, pairwise
 from math import prod
 
 from hpcai.errors import InputError
+from hpcai.inputfile.split import Cut
 from hpcai.networks.graph import Graph
 from hpcai.networks.stages import crossing, cut_places, stage_graph
 from hpcai.networks.tensor_parallel import TensorPart, tensor_part
 from hpcai.opcount import count
 
 SLACK = 0.02
+# A micro-batch reads or writes a parameter some ten times: forward, in both backward products, to turn it into their
+# layouts, to sum its gradients. Measured on one core: benchmarks/pipeline.py.
+PARAMETER_OPERATIONS = 200
 
 
 @lru_cache(maxsize=16)
-def stages_of(graph: Graph, stages: int) -> tuple[Graph, ...]:
+def stages_of(graph: Graph, cut: Cut) -> tuple[Graph, ...]:
     """The stages of a network; InputError if it has fewer layers with operations than stages."""
-    return tuple(stage_graph(graph, begin, end) for begin, end in pairwise(_bounds(graph, stages)))
+    return tuple(stage_graph(graph, begin, end) for begin, end in pairwise(_bounds(graph, cut)))
 
 
-def parts_of(graph: Graph, stages: int, shard: int, shards: int) -> tuple[TensorPart, ...]:
+def parts_of(graph: Graph, cut: Cut, shard: int) -> tuple[TensorPart, ...]:
     """The part of a shard of each stage, without shards the stages themselves."""
     parts: list[TensorPart] = []
-    for stage in stages_of(graph, stages):
+    for stage in stages_of(graph, cut):
         sharded = frozenset().union(*(part.sharded for part in parts))
-        parts.append(tensor_part(stage, shard, shards, sharded))
+        parts.append(tensor_part(stage, shard, cut.shards, sharded))
     return tuple(parts)
 
 
-def operations_of(graph: Graph, stages: int) -> tuple[int, ...]:
+def operations_of(graph: Graph, cut: Cut) -> tuple[int, ...]:
     """Operations of a training sample by stage, by rule `model`."""
-    return tuple(count(stage, "model").total for stage in stages_of(graph, stages))
+    return tuple(count(stage, "model").total for stage in stages_of(graph, cut))
 
 
-def sent_values(graph: Graph, stages: int, shards: int = 1) -> int:
+def sent_values(graph: Graph, cut: Cut) -> int:
     """Values of a sample that a replica sends between stages in a training step: outputs forward, gradients backward.
 
     An output that each of several shards has whole is sent by each of them.
     """
-    sharded = frozenset().union(*(part.sharded for part in parts_of(graph, stages, 0, shards)))
+    sharded = frozenset().union(*(part.sharded for part in parts_of(graph, cut, 0)))
     return sum(
-        _values(graph, name) * (1 if name in sharded else shards)
-        for place in _bounds(graph, stages)[1:-1]
+        _values(graph, name) * (1 if name in sharded else cut.shards)
+        for place in _bounds(graph, cut)[1:-1]
         for name in crossing(graph, place)
     )
 
 
-def parameters_of_a_rank(graph: Graph, stages: int, shards: int) -> float:
+def parameters_of_a_rank(graph: Graph, cut: Cut) -> float:
     """Parameters of a rank's part, on average over the ranks of a replica."""
-    parts = [parts_of(graph, stages, shard, shards) for shard in range(shards)]
-    return sum(sum(part.graph.parameters.values()) for each in parts for part in each) / (shards * stages)
+    parts = [part for shard in range(cut.shards) for part in parts_of(graph, cut, shard)]
+    return sum(sum(part.graph.parameters.values()) for part in parts) / cut.parts
 
 
 def _values(graph: Graph, name: str) -> int:
@@ -61,16 +67,24 @@ def _values(graph: Graph, name: str) -> int:
     return (1 + (name in graph.trained)) * prod(graph.shapes[name])
 
 
-def _bounds(graph: Graph, stages: int) -> list[int]:
+def _bounds(graph: Graph, cut: Cut) -> list[int]:
     """The first places of all stages, and the place after the last layer."""
-    costs = [0] * len(graph.inputs) + [row.forward + row.backward for row in count(graph, "model").layers]
-    before = [0, *accumulate(costs)]
+    before = [0, *accumulate(_costs(graph, cut.samples))]
     places = [0, *cut_places(graph), len(graph.layers)]
-    products = sum(cost > 0 for cost in costs)
-    if stages > products:
-        raise InputError(f"{products} layers have operations, too few for {stages} stages; allowed: 1 to {products}")
-    most = _smallest_maximum(places, before, stages)
-    return _fewest_values(graph, places, before, stages, most * (1 + SLACK))
+    some = [0] * len(graph.inputs) + [row.forward > 0 for row in count(graph, "model").layers]
+    if cut.stages > sum(some):
+        allowed = f"allowed: 1 to {sum(some)}"
+        raise InputError(f"{sum(some)} layers have operations, too few for {cut.stages} stages; {allowed}")
+    most = _smallest_maximum(places, before, cut.stages)
+    return _fewest_values(graph, places, before, [0, *accumulate(some)], cut.stages, most * (1 + SLACK))
+
+
+def _costs(graph: Graph, samples: int) -> list[int]:
+    """Operations of a micro-batch by layer, and those that take as long as its parameters."""
+    rows = count(graph, "model").layers
+    weights = [PARAMETER_OPERATIONS * graph.parameters.get(row.name, 0) for row in rows]
+    own = [(row.forward + row.backward) * samples for row in rows]
+    return [0] * len(graph.inputs) + [sum(pair) for pair in zip(own, weights, strict=True)]
 
 
 def _smallest_maximum(places: list[int], before: list[int], stages: int) -> int:
@@ -90,14 +104,20 @@ def _fits(places: list[int], before: list[int], stages: int, most: int) -> bool:
     return begin == places[-1]
 
 
-def _fewest_values(graph: Graph, places: list[int], before: list[int], stages: int, most: float) -> list[int]:
-    """Of the cuts into stages with operations, at most so many each, that with the fewest values sent."""
+def _fewest_values(
+    graph: Graph, places: list[int], before: list[int], products: list[int], stages: int, most: float
+) -> list[int]:
+    """Of the cuts into stages with a product and a cost of at most `most` each, that with the fewest values sent."""
     values = {place: sum(_values(graph, name) for name in crossing(graph, place)) for place in places}
     best: dict[int, tuple[int, list[int]]] = {0: (0, [0])}  # values and bounds, by first place of the next stage
     for _ in range(stages):
         found: dict[int, tuple[int, list[int]]] = {}
         for end in places:
-            ways = [way for begin, way in best.items() if 0 < before[end] - before[begin] <= most]
+            ways = [
+                way
+                for begin, way in best.items()
+                if before[end] - before[begin] <= most and products[end] > products[begin]
+            ]
             if ways:
                 sent, bounds = min(ways)
                 found[end] = sent + values[end], [*bounds, end]

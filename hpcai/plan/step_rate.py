@@ -15,7 +15,7 @@ from hpcai.data.order import Shard
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
-from hpcai.inputfile.split import Split
+from hpcai.inputfile.split import Cut
 from hpcai.models.build import build, detects
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
@@ -45,7 +45,7 @@ def seconds(
         training=of_network.training + making,
         validation=of_network.validation + making,
         once=clock.since_process_start() if case.index == 1 else 0.0,
-        residuals=_residual_seconds(graph, case.executed_batch, case.split, device) / (case.groups * case.degree),
+        residuals=_residual_seconds(graph, case.cut, device) / (case.groups * case.degree),
     )
     found = estimate.seconds(rates, case.settings, shard.steps, len(dataset.train), len(dataset.validation))
     return {phase: taken * crowd for phase, taken in found.items()}
@@ -88,9 +88,9 @@ def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: to
 
 
 @lru_cache
-def _residual_seconds(graph: Graph, batch: int, divided: Split, device: torch.device) -> float:
+def _residual_seconds(graph: Graph, cut: Cut, device: torch.device) -> float:
     """Seconds of the residual checks on one rank, from those of a layer of middle size."""
-    shapes = sorted(products_of_parts(graph, batch, divided.stages, divided.shards), key=checked_operations)
+    shapes = sorted(products_of_parts(graph, cut), key=checked_operations)
     middling = shapes[len(shapes) // 2]
     begin = clock.now()
     check(middling, device, 1)

@@ -51,7 +51,7 @@ def _check(case: Case, device: torch.device) -> None:
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     graph = network(case, dataset)
-    stages_of(graph, case.split.stages)
+    stages_of(graph, case.cut)
     Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
     if reason := _refused_here(case, device):
         raise InputError(reason)
@@ -59,7 +59,7 @@ def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
     least = LEAST_POISSON * case.split.replicas
     if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:
         raise InputError(f"{len(dataset.train)} samples for the poisson sampler, which may draw none; at least {least}")
-    if case.executed_batch * smallest < 2:
+    if case.cut.samples * smallest < 2:
         raise InputError(f"BATCH 1 with maps of one pixel ({case.network}): batch norm needs two values a channel")
 
 

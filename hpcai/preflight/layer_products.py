@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from hpcai.inputfile.split import Cut
 from hpcai.kernels.arithmetic import FP32, Arithmetic
 from hpcai.kernels.check import check_layer
 from hpcai.kernels.conv2d import Shape as ConvolutionShape
@@ -23,18 +24,18 @@ Product = tuple[LayerShape, tuple[str, ...]]  # a layer's shape, and the directi
 
 def products(graph: Graph, batch: int) -> list[Product]:
     """The distinct convolution and dense products of a training step, in the order of the layers."""
-    return [*products_of_parts(graph, batch, 1, 1)]
+    return [*products_of_parts(graph, Cut(samples=batch))]
 
 
-def products_of_parts(graph: Graph, batch: int, stages: int, shards: int) -> dict[Product, Product]:
+def products_of_parts(graph: Graph, cut: Cut) -> dict[Product, Product]:
     """The products of all ranks that share a network, each with that of the first shard in the same layer."""
-    first, *others = (_of_shard(graph, batch, stages, shard, shards) for shard in range(shards))
+    first, *others = (_of_shard(graph, cut, shard) for shard in range(cut.shards))
     return {own: of_first for part in (first, *others) for own, of_first in zip(part, first, strict=True)}
 
 
-def _of_shard(graph: Graph, batch: int, stages: int, shard: int, shards: int) -> list[Product]:
+def _of_shard(graph: Graph, cut: Cut, shard: int) -> list[Product]:
     """Of all stages in turn."""
-    return [shape for part in parts_of(graph, stages, shard, shards) for shape in shapes_of(part.graph, batch)]
+    return [shape for part in parts_of(graph, cut, shard) for shape in shapes_of(part.graph, cut.samples)]
 
 
 def checked_operations(product: Product) -> int:

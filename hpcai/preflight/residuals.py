@@ -11,7 +11,7 @@ from hpcai.comm.grid import Group
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case
-from hpcai.inputfile.split import WHOLE, Split
+from hpcai.inputfile.split import Cut
 from hpcai.kernels.arithmetic import FP32, INT8, Arithmetic
 from hpcai.kernels.residual import Residuals as ProductResiduals
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
@@ -50,9 +50,8 @@ def checks_before(
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
     directions where they were chosen product by product, of the first shard.
     """
-    comm, precision, divided, place = group.active, case.precision, group.divided, group.place
-    executed = parts_of(graph, divided.stages, 0, divided.shards)
-    gradients = sum(executed[place.stage].graph.parameters.values())
+    comm, precision, executed = group.active, case.precision, parts_of(graph, case.cut, 0)
+    gradients = sum(executed[group.place.stage].graph.parameters.values())
     choose(case, communication, gradients, device, comm)
     wrong = comm.allreduce(wrong_sums(group, device, communication, gradients))
     with phases.measure("residuals"):
@@ -60,7 +59,7 @@ def checks_before(
         if case.all_custom:
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
-        found = worst_residuals(graph, case.executed_batch, comm, device, case.seed, arithmetic, custom, divided)
+        found = worst_residuals(graph, case.cut, comm, device, case.seed, arithmetic, custom)
     memory.release_unused()  # memory of the residuals' products
     return Checked(wrong, found, _probed(executed[0].graph, precision, comm, device, phases))
 
@@ -87,13 +86,12 @@ def _all_directions(product: Product) -> Collection[str]:
 
 def worst_residuals(
     graph: Graph,
-    batch: int,
+    cut: Cut,
     comm: MPI.Comm,
     device: torch.device,
     seed: int,
     arithmetic: Arithmetic = FP32,
     custom: Custom = _no_directions,
-    divided: Split = WHOLE,
 ) -> Residuals:
     """The largest residual of each kind over all shapes and directions, and its location; the same on every rank.
 
@@ -102,7 +100,7 @@ def worst_residuals(
     the ranks of `comm` in turn, so that each shape is checked and each rank checks at least one. They are those of all
     parts of the network; `custom` knows those of the first shards.
     """
-    shapes = [*products_of_parts(graph, batch, divided.stages, divided.shards).items()]
+    shapes = [*products_of_parts(graph, cut).items()]
     own = shapes[comm.rank :: comm.size] or [shapes[comm.rank % len(shapes)]]
     found = [item for shape, first in own for item in check(shape, device, seed, arithmetic, custom(first))]
     scaled, elementwise = (_worst(measure, found, comm) for measure in ("scaled", "elementwise"))

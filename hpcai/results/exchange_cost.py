@@ -11,7 +11,7 @@ from hpcai.results.row import graph_of
 def needed_in_training(case: Case, raw: TrainingRaw, samples: int) -> float:
     """Bytes that a rank has to send for so many training samples of all models, on average over the ranks."""
     element = PRECISIONS[case.precision].activation_bytes
-    values = exchanged_values(graph_of(case, raw.dataset), case.split.shards, case.split.stages)
+    values = exchanged_values(graph_of(case, raw.dataset), case.cut)
     return values * element * samples / (case.groups * case.split.replicas)
 
 

@@ -29,7 +29,7 @@ def sent_by_all(sent: SentGradients | None, steps: int, degree: int) -> float | 
 
 def gradients(case: Case, raw: TrainingRaw) -> float:
     """Number of gradients of a step that a rank sums, on average over the ranks of a replica."""
-    return parameters_of_a_rank(graph_of(case, raw.dataset), case.split.stages, case.split.shards)
+    return parameters_of_a_rank(graph_of(case, raw.dataset), case.cut)
 
 
 def needed_bytes(found: AllReduce, elements: float, element: int) -> dict[str, float]:

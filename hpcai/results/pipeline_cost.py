@@ -11,14 +11,13 @@ from hpcai.results.row import graph_of
 
 def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
     """Bytes that a rank has to send for so many training samples of all models, on average over the ranks."""
-    divided = case.split
-    values = sent_values(graph_of(case, raw.dataset), divided.stages, divided.shards) / divided.parts
-    return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * divided.replicas)
+    values = sent_values(graph_of(case, raw.dataset), case.cut) / case.cut.parts
+    return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * case.split.replicas)
 
 
 def stage_operations(case: Case, raw: TrainingRaw, samples: int) -> list[int]:
     """Operations of so many training samples by stage."""
-    return [each * samples for each in operations_of(graph_of(case, raw.dataset), case.split.stages)]
+    return [each * samples for each in operations_of(graph_of(case, raw.dataset), case.cut)]
 
 
 def pipeline_cost(case: Case, raw: TrainingRaw) -> PipelineCost | None:

@@ -32,7 +32,7 @@ def statistics_share(layer: ComparedLayer, pixels: int) -> float:
 
 def pixels(case: Case, graph: Graph, layer: str) -> int:
     """Pixels in a layer, of the samples that it computes at once."""
-    return case.executed_batch * prod(graph.shapes[layer][1:])
+    return case.cut.samples * prod(graph.shapes[layer][1:])
 
 
 def gradient_share(layer: ComparedLayer, precision: str) -> float:

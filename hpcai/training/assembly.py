@@ -65,7 +65,7 @@ def model_of(case: Case, group: Group, device: torch.device, graph: Graph) -> Ne
     seed, divided, place = seed_of(case.seed, Purpose.WEIGHTS, group.coordinates.group), group.divided, group.place
     if divided.parts == 1:
         return build(graph, seed)
-    module = build_part(graph, parts_of(graph, divided.stages, place.shard, divided.shards)[place.stage], seed)
+    module = build_part(graph, parts_of(graph, case.cut, place.shard)[place.stage], seed)
     if divided.shards > 1:
         exchange = exchange_of(group, device)
         module.exchanges.connect(exchange.training, exchange.replay)
