@@ -113,19 +113,22 @@ def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
 
 @needs_mpirun
 @pytest.mark.parametrize(
-    ("ranks", "rank", "place", "settings", "where"),
+    ("ranks", "rank", "place", "settings", "where", "mode"),
     [
-        (2, 1, "validating 1", GROUP, "training"),
-        pytest.param(2, 0, "voting 1", GROUP, "ensemble", marks=pytest.mark.slow),
-        pytest.param(4, 2, "voting 1", BOTH, "ensemble", marks=pytest.mark.slow),
-        pytest.param(2, 0, "loading 9", GROUP, "training", marks=pytest.mark.slow),
+        (2, 1, "validating 1", GROUP, "training", "tensor"),
+        pytest.param(2, 0, "voting 1", GROUP, "ensemble", "tensor", marks=pytest.mark.slow),
+        pytest.param(4, 2, "voting 1", BOTH, "ensemble", "tensor", marks=pytest.mark.slow),
+        pytest.param(2, 0, "loading 9", GROUP, "training", "tensor", marks=pytest.mark.slow),
+        pytest.param(2, 0, "validating 1", GROUP, "training", "pipeline", marks=pytest.mark.slow),
+        pytest.param(4, 1, "voting 1", BOTH, "ensemble", "pipeline", marks=pytest.mark.slow),
+        pytest.param(2, 1, "loading 9", GROUP, "training", "pipeline", marks=pytest.mark.slow),
     ],
 )
 def test_a_signal_to_one_rank_ends_all_that_share_its_model(
-    tmp_path: Path, ranks: int, rank: int, place: str, settings: str, where: str
+    tmp_path: Path, ranks: int, rank: int, place: str, settings: str, where: str, mode: str
 ) -> None:
-    """They exchange channels in every batch, so all have to leave out the same ones."""
-    arguments = [FAILING, str(rank), *place.split(), "terminate", "--set", "PARALLEL=tensor", *settings.split()]
+    """They exchange tensors in every batch, so all have to leave out the same ones."""
+    arguments = [FAILING, str(rank), *place.split(), "terminate", "--set", f"PARALLEL={mode}", *settings.split()]
     ended(run_job(arguments, ranks, prepared(tmp_path), START, {"OMP_NUM_THREADS": "1"}))
     found = broken(tmp_path)["broken_off"]
     assert (found["cause"], found["raw"]["where"]) == (f"SIGTERM on rank {rank}", where)

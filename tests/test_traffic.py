@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from hpcai import opcount
+from hpcai.inputfile.split import Cut
 from hpcai.networks import build
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, Input, MaxPool, Relu, Softmax
@@ -140,3 +141,16 @@ def test_operations_are_those_of_the_rule() -> None:
     for name, image in (("resnet8", 28), ("resnet18", 64)):
         graph = build(name, (image, image), 3, 10)
         assert traffic.step(graph, 3).operations == 3 * opcount.count(graph, "model").total
+
+
+def test_a_replica_moves_the_parameters_of_its_parts_once_a_micro_batch() -> None:
+    graph, rule = build("resnet8", (16, 16), 3, 10), Sgd(decay=0.0, momentum=0.9)
+    whole = traffic.step(graph, 8, "fp32", rule)
+    assert traffic.replica_step(graph, Cut(samples=8), 1, "fp32", rule) == whole
+    staged = traffic.replica_step(graph, Cut(2, 1, 4), 2, "fp32", rule)
+    assert (staged.operations, staged.update) == (whole.operations, whole.update)
+    half = traffic.step(graph, 4, "fp32", rule)
+    assert staged.nbytes == 2 * (half.nbytes - half.update) + half.update
+    for shards in (2, 12):
+        sharded = traffic.replica_step(graph, Cut(1, shards, 8), 1, "fp32", rule)
+        assert sharded.operations == whole.operations and sharded.nbytes > whole.nbytes

@@ -19,7 +19,7 @@ from hpcai.opcount import count
 
 SLACK = 0.02
 # A micro-batch reads or writes a parameter some ten times: forward, in both backward products, to turn it into their
-# layouts, to sum its gradients. Measured on one core: benchmarks/pipeline.py.
+# layouts, to sum its gradients. The number is from benchmarks/pipeline.py.
 PARAMETER_OPERATIONS = 200
 
 

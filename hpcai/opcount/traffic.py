@@ -5,15 +5,17 @@ in a cache between kernels. Padding, packing and repeated reads of an operand ar
 in the counts of operations. Images are in memory, in the type of the activations, when the step begins.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.inputfile.split import Cut
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax, Upsample
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
 from hpcai.opcount import walk
 from hpcai.opcount.rules import ShapedLayer, model
+from hpcai.opcount.stages import parts_of
 from hpcai.update_rules.rule import UpdateRule
 from hpcai.update_rules.sgd import Sgd
 
@@ -95,6 +97,25 @@ def step(graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = D
     stored = _Stored(batch, row.activation_bytes, row.weight_bytes, row.quantised)
     layers = tuple(_layer(graph, shaped, stored) for shaped in walk(graph))
     return Traffic(layers, _update(graph, stored, rule))
+
+
+def replica_step(graph: Graph, cut: Cut, chunks: int, precision: str, rule: UpdateRule) -> Traffic:
+    """What all ranks of a replica move in an optimiser step of `chunks` micro-batches; its operations count once."""
+    layers: list[LayerTraffic] = []
+    update = 0
+    for shard in range(cut.shards):
+        for part in parts_of(graph, cut, shard):
+            own = step(part.graph, cut.samples, precision, rule)
+            elsewhere = part.replicated if shard else frozenset()
+            layers += (_repeated(layer, chunks, layer.name not in elsewhere) for layer in own.layers)
+            update += own.update
+    return Traffic(tuple(layers), update)
+
+
+def _repeated(layer: LayerTraffic, times: int, counted: bool) -> LayerTraffic:
+    forward, *backward = (work * times * counted for work in layer.operations)
+    moved, *others = (nbytes * times for nbytes in layer.nbytes)
+    return replace(layer, operations=(forward, backward[0], backward[1]), nbytes=(moved, others[0], others[1]))
 
 
 def gradient_bytes(graph: Graph, element: int) -> int:

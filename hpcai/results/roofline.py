@@ -41,11 +41,12 @@ PRODUCTS = ("gemm", "convolution")
 def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) -> Roofline:
     """Roofline of a test with rate `rate` in FLOPS."""
     graph = graph_of(case, raw.dataset)
-    step = traffic.step(graph, case.batch, case.precision, rule_of(case.settings))
+    step = traffic.replica_step(graph, case.cut, case.chunks, case.precision, rule_of(case.settings))
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
     reduced = _all_reduce(case, raw, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
     moved = sent_in_a_step(case, raw) + exchanged_in_a_step(case, raw) + sent_between_stages(case, raw)
-    return placed(rate / (case.groups * case.degree), step, moved, source, measured, reduced)
+    own = rate / (case.groups * case.degree)
+    return placed(own, step, moved * case.cut.parts, source, measured, reduced)
 
 
 def placed(
@@ -56,7 +57,11 @@ def placed(
     measured: KernelCeilings | None,
     reduced: AllReduceSource | None,
 ) -> Roofline:
-    """A rank's FLOP/s under its ceilings; `moved`: bytes that it sends in a step, 0 where a rank trains alone."""
+    """A rank's FLOP/s under its ceilings.
+
+    step, moved: operations and bytes of a step of a replica, of all its ranks, and the bytes that these send; 0 where a
+    rank trains alone.
+    """
     intensity = Intensity(memory=step.intensity, communication=step.operations / moved if moved else None)
     products = {name: getattr(measured, name, None) for name in PRODUCTS}
     bounds: dict[roofline.Bound, float | None] = {
