@@ -57,9 +57,10 @@ def sent_values(graph: Graph, cut: Cut) -> int:
 
 
 def parameters_of_a_rank(graph: Graph, cut: Cut) -> float:
-    """Parameters of a rank's part, on average over the ranks of a replica."""
-    parts = [part for shard in range(cut.shards) for part in parts_of(graph, cut, shard)]
-    return sum(sum(part.graph.parameters.values()) for part in parts) / cut.parts
+    """Parameters of a rank's part, on average over the ranks of a replica; replicated ones are on every shard."""
+    replicated = frozenset().union(*(part.replicated for part in parts_of(graph, cut, 0)))
+    everywhere = sum(count for name, count in graph.parameters.items() if name in replicated)
+    return (sum(graph.parameters.values()) + (cut.shards - 1) * everywhere) / cut.parts
 
 
 def _values(graph: Graph, name: str) -> int:
