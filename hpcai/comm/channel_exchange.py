@@ -14,7 +14,7 @@ from torch import Tensor
 
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
 from hpcai.comm.links import Workspace
-from hpcai.comm.transfers import Transfers, gathered
+from hpcai.comm.transfers import Transfers, format_of, gathered
 from hpcai.networks.collective_layers import channels_of
 
 Bounds = list[tuple[int, int]]
@@ -115,7 +115,7 @@ class ReplayExchange:
     def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
         """The rank's own channels of the sum."""
         first, end = channels_of(self.rank, self.ranks, partial_sum.shape[1])
-        return self.all_reduce(partial_sum)[:, first:end].clone(memory_format=_format(partial_sum))
+        return self.all_reduce(partial_sum)[:, first:end].clone(memory_format=format_of(partial_sum.ndim))
 
     def all_gather(self, shard: Tensor, channels: int) -> Tensor:
         """The sum of the ranks' channels among zeros."""
@@ -130,7 +130,7 @@ class ReplayExchange:
         total = np.empty_like(summand)
         self._comm.Allreduce(summand, total)
         found = torch.from_numpy(total).to(partial_sum.device, partial_sum.dtype)
-        return found.contiguous(memory_format=_format(partial_sum))
+        return found.contiguous(memory_format=format_of(partial_sum.ndim))
 
 
 def rows_of(tensor: Tensor) -> Tensor:
@@ -142,11 +142,7 @@ def rows_of(tensor: Tensor) -> Tensor:
 def _with_channels(like: Tensor, channels: int) -> Tensor:
     """Memory for a tensor with another number of channels, which are last in memory."""
     shape = (like.shape[0], channels, *like.shape[2:])
-    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=_format(like))
-
-
-def _format(tensor: Tensor) -> torch.memory_format:
-    return torch.channels_last if tensor.ndim == 4 else torch.contiguous_format
+    return torch.empty(shape, dtype=like.dtype, device=like.device, memory_format=format_of(like.ndim))
 
 
 def _width(bounds: tuple[int, int]) -> int:

@@ -12,7 +12,7 @@ from mpi4py import MPI
 from torch import Tensor
 
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
-from hpcai.comm.transfers import Transfers, gathered
+from hpcai.comm.transfers import Transfers, format_of, gathered
 from hpcai.networks.layers import Received
 
 Tensors = tuple[Tensor, ...]
@@ -94,18 +94,13 @@ class StageLinks:
         self.timer.end()
 
 
-def _format(tensor: Tensor) -> torch.memory_format:
-    return torch.channels_last if tensor.ndim == 4 else torch.contiguous_format
-
-
 def _empty(shape: Sequence[int], kind: torch.dtype, device: torch.device) -> Tensor:
-    last = torch.channels_last if len(shape) == 4 else torch.contiguous_format
-    return torch.empty(tuple(shape), dtype=kind, device=device, memory_format=last)
+    return torch.empty(tuple(shape), dtype=kind, device=device, memory_format=format_of(len(shape)))
 
 
 def _dense(tensor: Tensor) -> Tensor:
     """The tensor with its channels last in memory."""
-    return tensor.contiguous(memory_format=_format(tensor))
+    return tensor.contiguous(memory_format=format_of(tensor.ndim))
 
 
 def _flat(tensor: Tensor) -> Tensor:

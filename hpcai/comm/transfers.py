@@ -75,6 +75,11 @@ def transfers(comm: MPI.Comm, members: Sequence[int]) -> Transfers:
     return NcclTransfers(comm, members) if distributed.get_backend() == "nccl" else MpiTransfers(comm)
 
 
+def format_of(dimensions: int) -> torch.memory_format:
+    """The memory format of what is sent: channels last."""
+    return torch.channels_last if dimensions == 4 else torch.contiguous_format
+
+
 def gathered(moves: Transfers, numbers: Tensor) -> Tensor:
     """Numbers of all ranks, in the order of the ranks: a new first dimension. Not counted as sent."""
     own, before = numbers.reshape(-1), moves.sent

@@ -48,12 +48,13 @@ class Pipeline(Execution):
         classes: int,
     ) -> None:
         super().__init__(module, module, communication)
-        self._links, self._comm, self._chunks, self._buckets = links, comm, chunks, buckets
+        self.links = links
+        self._comm, self._chunks, self._buckets = comm, chunks, buckets
         self.eval_module = self.network = StageEvaluation(module, links, chunks, classes)
 
     def step(self, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int) -> Tensor:
         """Gradients of a batch, averaged over the replicas; the loss on the last stage, 0 on the others."""
-        links, work = self._links, _Step(self, objective, state, x, y, number)
+        links, work = self.links, _Step(self, objective, state, x, y, number)
         batches = micro_batches(len(y), self._chunks)
         early = min(links.stages - 1 - links.stage, len(batches))
         for batch in batches[:early]:
@@ -72,13 +73,13 @@ class Pipeline(Execution):
         return work.loss
 
     def _received(self, batch: Bounds) -> Tensors:
-        return () if self._links.first else self._links.receive(batch[1] - batch[0])
+        return () if self.links.first else self.links.receive(batch[1] - batch[0])
 
     def _passed_back(self, gradients: Tensors, following: Bounds | None) -> Tensors:
         """Send gradients to the stage before, and receive its outputs for the next micro-batch."""
-        if self._links.first:
+        if self.links.first:
             return ()
-        return self._links.exchange_with_previous(gradients, following[1] - following[0] if following else 0)
+        return self.links.exchange_with_previous(gradients, following[1] - following[0] if following else 0)
 
     def alone(
         self,
@@ -98,39 +99,39 @@ class Pipeline(Execution):
         batches = micro_batches(len(y), self._chunks) if backward else [(0, len(y))]
         for begin, end in batches:
             inputs = self._taken(x[begin:end])
-            if self._links.last:
+            if self.links.last:
                 loss = objective(lambda *_, given=inputs: network(*given), inputs[0], y[begin:end], number)
                 loss = loss * ((end - begin) / len(y))
                 total += loss.detach()
                 outputs: Tensors = (loss if scale is None else loss * scale,)
             else:
                 outputs = tuple(network(*inputs))
-                self._give(outputs, self._links.stage + 1)
+                self._give(outputs, self.links.stage + 1)
             if backward:
                 self._back(inputs, outputs)
-        found: Tensor = self._comm.bcast(total.cpu(), self._links.stages - 1).to(x.device)
+        found: Tensor = self._comm.bcast(total.cpu(), self.links.stages - 1).to(x.device)
         return found
 
     def _taken(self, images: Tensor) -> Tensors:
         """The images, or what the stage before gives."""
-        if self._links.first:
+        if self.links.first:
             return (images,)
-        given = self._comm.recv(source=self._links.stage - 1)
-        return self._links.differentiable(tuple(tensor.to(images.device) for tensor in given))
+        given = self._comm.recv(source=self.links.stage - 1)
+        return self.links.differentiable(tuple(tensor.to(images.device) for tensor in given))
 
     def _give(self, tensors: Sequence[Tensor | None], stage: int) -> None:
         self._comm.send([tensor if tensor is None else tensor.detach().cpu() for tensor in tensors], stage)
 
     def _back(self, inputs: Tensors, outputs: Tensors) -> None:
-        given = [None] if self._links.last else self._comm.recv(source=self._links.stage + 1)
+        given = [None] if self.links.last else self._comm.recv(source=self.links.stage + 1)
         pairs = [
             (output, gradient if gradient is None else gradient.to(output.device))
             for output, gradient in zip(outputs, given, strict=True)
             if output.requires_grad
         ]
         torch.autograd.backward([output for output, _ in pairs], [gradient for _, gradient in pairs])
-        if not self._links.first:
-            self._give([tensor.grad for tensor in inputs], self._links.stage - 1)
+        if not self.links.first:
+            self._give([tensor.grad for tensor in inputs], self.links.stage - 1)
 
 
 class _Step:
@@ -152,7 +153,7 @@ class _Step:
     def forward(self, batch: Bounds, received: Tensors) -> Tensors:
         """What the stage sends for a micro-batch; the last stage keeps its loss."""
         begin, end = batch
-        links, network = self._pipeline._links, self._pipeline.replica
+        links, network = self._pipeline.links, self._pipeline.replica
         inputs = (self._x[begin:end],) if links.first else received
         if links.last:
             share = (end - begin) / len(self._y)
@@ -169,7 +170,7 @@ class _Step:
     def backward(self, gradients: Tensors) -> Tensors:
         """The gradients of what was received for the micro-batch that waits longest."""
         inputs, outputs = self._between.popleft()
-        if self._pipeline._links.last:
+        if self._pipeline.links.last:
             self._state.backward(outputs[0])
         else:
             torch.autograd.backward(_trained(outputs), gradients)
@@ -183,11 +184,11 @@ class StageEvaluation(nn.Module):
     def __init__(self, module: nn.Module, links: StageLinks, chunks: int, classes: int) -> None:
         super().__init__()
         self.module = module
-        self._links, self._chunks, self._classes = links, chunks, classes
+        self.links, self._chunks, self._classes = links, chunks, classes
 
     def forward(self, images: Tensor) -> Tensor:
         """Logits float[N, classes] of images float[N, C, H, W]."""
-        links, found = self._links, []
+        links, found = self.links, []
         for begin, end in micro_batches(len(images), self._chunks):
             inputs = (images[begin:end],) if links.first else links.receive(end - begin)
             outputs = self.module(*inputs)
