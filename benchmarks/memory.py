@@ -80,7 +80,7 @@ def compared(ranks: int, changes: Sequence[str], folder: Path) -> Iterator[tuple
     told = _bench(options, folder, launcher).rsplit(" are in ", 1)[1].strip()
     tests: list[dict[str, Any]] = json.loads((folder / told / "result.json").read_text("utf-8"))["tests"]
     for test in tests:
-        yield *planned(check, test["index"]), test["raw"]["memory"]["peak_bytes"]
+        yield *planned(check, test["index"]), test["memory"]["peak_bytes"]
 
 
 def planned(check: str, index: int) -> tuple[float, float]:

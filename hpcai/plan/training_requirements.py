@@ -8,11 +8,13 @@ from hpcai.data.order import Shard
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Facts, Rank
 from hpcai.inputfile import Case
+from hpcai.inputfile.split import DATA
 from hpcai.kernels.check import converts
 from hpcai.plan.requirements import Bytes, Requirements, Seconds
 from hpcai.plan.step_rate import seconds
 from hpcai.preflight.case_checks import network, opened
 from hpcai.train.precision import PRECISIONS
+from hpcai.workloads.registry import workload
 
 PURPOSES = {
     "data": "images and labels kept in memory",
@@ -61,15 +63,18 @@ def first_shard(case: Case) -> Shard:
     return Shard(len(opened(case).train), 0, case.split.replicas, case.replica_batch)
 
 
-def smaller_batch(case: Case) -> str:
-    """The change that reduces memory."""
-    return f"a smaller BATCH than {case.batch} needs less"
+def needing_less(case: Case) -> str:
+    """The changes that reduce memory, as text."""
+    batch = f"a smaller BATCH than {case.batch} needs less"
+    if case.parallel != DATA or case.degree == 1 or not workload(case.workload).divides:
+        return batch
+    return f"{batch}; PARALLEL tensor or pipeline divides weights and optimiser state among {case.degree} ranks"
 
 
 TRAINING = Requirements(
     training_memory,
     training_seconds,
-    smaller_batch,
+    needing_less,
     lambda case: first_shard(case).steps * case.epochs,
     PURPOSES,
 )

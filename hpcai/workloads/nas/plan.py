@@ -10,7 +10,7 @@ from hpcai.formulas.trial_schedule import planned_in_all
 from hpcai.inputfile import Case
 from hpcai.plan.requirements import Bytes, Requirements, Seconds
 from hpcai.plan.step_rate import probe
-from hpcai.plan.training_requirements import PURPOSES, first_shard, smaller_batch, training_memory
+from hpcai.plan.training_requirements import PURPOSES, first_shard, needing_less, training_memory
 from hpcai.preflight.case_checks import network, opened
 from hpcai.update_rules import rule_of
 
@@ -37,6 +37,6 @@ def _search_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) 
 REQUIREMENTS = Requirements(
     _search_memory,
     _search_seconds,
-    smaller_batch,
+    needing_less,
     purposes={**PURPOSES, "child network": "the next network of a search, built during a trial"},
 )
