@@ -3,10 +3,10 @@
     python benchmarks/parallel.py [--rate 1gbit 10gbit none] [--ranks 1 2] [--rounds 7] [--steps 1]
                                   [--limit 600] [NETWORK:PIXELS:BATCH …]
 
-All modes train with the same samples a step, Q x BATCH, and take turns in the same processes. Mixed modes need two ranks
-a host. The ratio is the median over the rounds of the throughput over that of `data` in the same round. MB a step: those
-that the busiest host sent, by the counter of its interface; those that a rank sent, as counted; and those that it has
-to send by formula. Both mean all kinds: gradients, channels, activations between stages, to ranks of any host. `none`
+All modes train with the same samples a step, Q x BATCH, and take turns in the same processes. Mixed modes need two
+ranks on each host. The ratio is the median over the rounds of the throughput over that of `data` in the same round. MB a
+step: those that the busiest host sent, by the counter of its interface; those that a rank sent to ranks of any host, as
+counted, on average; and those that it has to send by formula: gradients, channels, activations between stages. `none`
 is the training of all ranks on their own. Needed: root; without, it says so and ends.
 """
 
