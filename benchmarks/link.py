@@ -14,16 +14,18 @@ import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
+from typing import Any, NoReturn
 
 from hosts import Hosts, obstacle
 
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
 UNSHAPED = "none"
 NONE = "none"  # the path without exchange
-Rounds = list[tuple[float, float]]  # seconds and bytes of a step
+Rounds = list[tuple[float, float, float]]  # seconds of a step, bytes of the busiest host and of a rank
 
 
 def choices(key: str) -> list[str]:
@@ -33,40 +35,54 @@ def choices(key: str) -> list[str]:
     return [choice for choice in keys_by_name()[key].choices if choice != "auto"]
 
 
+def label(path: str) -> str:
+    """The values of a path's settings."""
+    return " ".join(setting.rpartition("=")[2] for setting in path.split())
+
+
 def line(path: str, rounds: Rounds, reference: Rounds, samples: int) -> str:
-    """One row: median and spread of the throughput, ratio to the reference, bytes."""
-    rates = [samples / seconds for seconds, _ in rounds]
-    ratios = [theirs / ours for (ours, _), (theirs, _) in zip(rounds, reference, strict=True)]
-    milliseconds, megabytes = (statistics.median(values) for values in zip(*rounds, strict=True))
-    wire, _, reduction = path.partition(" ")
+    """One row: median and spread of the throughput, ratio to the reference, bytes over the link."""
+    rates = [samples / seconds for seconds, *_ in rounds]
+    ratios = [theirs / ours for (ours, *_), (theirs, *_) in zip(rounds, reference, strict=True)]
+    milliseconds, megabytes, _ = (statistics.median(values) for values in zip(*rounds, strict=True))
     rate = f"{statistics.median(rates):8.1f} {f'{min(rates):.1f}-{max(rates):.1f}':>15}"
     ratio = f"{statistics.median(ratios):6.2f} ({min(ratios):.2f}-{max(ratios):.2f})"
-    return f"{wire:5} {reduction:13} {rate} {1e3 * milliseconds:8.1f} {ratio:>20} {megabytes / 1e6:9.2f}"
+    return f"{label(path):19} {rate} {1e3 * milliseconds:8.1f} {ratio:>20} {megabytes / 1e6:9.2f}"
 
 
-def table(found: dict[str, dict[str, Rounds]], samples: int) -> list[str]:
-    """The rows of all combinations, and those that the program refused."""
+def table(found: dict[str, dict[str, Any]], samples: int, names: str = "WIRE  ALLREDUCE") -> list[str]:
+    """The rows of all paths, and the paths that the program refused; `names` heads the labels."""
     measured = found["measured"]
     reference = measured[next(iter(measured))]
-    head = "WIRE  ALLREDUCE     images/s        (spread)  ms/step       ratio (spread)   MB/step"
+    head = f"{names:19} images/s        (spread)  ms/step       ratio (spread)   MB/step"
     rows = [line(path, rounds, reference, samples) for path, rounds in measured.items()]
-    return [head, *rows, *(f"{path}: refused: {reason}" for path, reason in found["refused"].items())]
+    return [head, *rows, *(f"{label(path)}: refused: {reason}" for path, reason in found["refused"].items())]
 
 
-def measure(options: argparse.Namespace, ranks: int, paths: Sequence[str]) -> int:
-    """Print the table for as many ranks a host; 1 if the job fails."""
+def steps_over_link(options: argparse.Namespace, ranks: int, paths: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """What link_steps.py found with as many ranks a host; RuntimeError if the job fails."""
     rate = None if options.rate == UNSHAPED else options.rate
     sizes = [str(getattr(options, name)) for name in ("network", "pixels", "batch", "rounds", "steps")]
     program = [sys.executable, str(Path(__file__).with_name("link_steps.py")), *sizes, *paths]
     with Hosts(2, rate) as hosts:
         finished = hosts.run(program, ranks, cwd=ROOT, timeout=options.limit)
     if finished.returncode:
-        print(finished.stdout, finished.stderr, sep="\n", file=sys.stderr)
-        return 1
-    print(f"\n2 hosts, ranks a host: {ranks}, link {options.rate}; {options.rounds} rounds of {options.steps} steps")
-    found = json.loads(finished.stdout.splitlines()[-1])
-    print("\n".join(table(found, 2 * ranks * options.batch)), flush=True)
-    return 0
+        raise RuntimeError(f"{finished.stdout}\n{finished.stderr}")
+    found: dict[str, dict[str, Any]] = json.loads(finished.stdout.splitlines()[-1])
+    return found
+
+
+def described(options: argparse.Namespace, ranks: int) -> str:
+    """The line above a table."""
+    return f"2 hosts, ranks a host: {ranks}, link {options.rate}; {options.rounds} rounds of {options.steps} steps"
+
+
+def machine() -> str:
+    """Processor, load and versions, in two lines."""
+    from hpcai.machine.inventory import processor, versions
+
+    load = f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}"
+    return f"{load}\n" + ", ".join(f"{name} {version}" for name, version in versions().items())
 
 
 def parsed() -> argparse.Namespace:
@@ -86,22 +102,27 @@ def parsed() -> argparse.Namespace:
 
 def main() -> int:
     """Print the machine and the versions, then a table for each number of ranks a host."""
-    sys.path.insert(0, str(ROOT))
-    from hpcai.machine.inventory import processor, versions
-
     options = parsed()
     if reason := obstacle():
         print(f"benchmarks/link.py: not run: {reason}")
         return 0
-    print(f"{processor()}, {len(os.sched_getaffinity(0))} CPUs, load {os.getloadavg()[0]:.1f}")
-    print(", ".join(f"{name} {version}" for name, version in versions().items()))
-    print(f"{options.network} at {options.pixels}², batch {options.batch} a rank")
-    paths = [f"{wire} {reduction}" for wire, reduction in product(options.wire, options.allreduce)]
-    return max([measure(options, ranks, paths) for ranks in options.ranks])
+    print(f"{machine()}\n{options.network} at {options.pixels}², batch {options.batch} a rank")
+    paths = [f"WIRE={wire} ALLREDUCE={reduction}" for wire, reduction in product(options.wire, options.allreduce)]
+    for ranks in options.ranks:
+        found = steps_over_link(options, ranks, paths)
+        print("", described(options, ranks), *table(found, 2 * ranks * options.batch), sep="\n", flush=True)
+    return 0
 
 
-if __name__ == "__main__":
+def end(main: Callable[[], int], name: str) -> NoReturn:
+    """Run a benchmark and end: 1 with a message if a job fails or takes too long."""
     try:
         sys.exit(main())
     except subprocess.TimeoutExpired as expired:
-        sys.exit(f"benchmarks/link.py: the job took more than {expired.timeout:.0f} s")
+        sys.exit(f"{name}: the job took more than {expired.timeout:.0f} s")
+    except RuntimeError as error:
+        sys.exit(f"{name}: the job failed\n{error}")
+
+
+if __name__ == "__main__":
+    end(main, "benchmarks/link.py")

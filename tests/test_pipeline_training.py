@@ -165,6 +165,25 @@ def test_the_simple_pass_of_replays_gives_the_same_gradients() -> None:
     group.free()
 
 
+@pytest.mark.parallel(4)
+@pytest.mark.parametrize("word", SPLITS[4])
+def test_sums_are_checked_where_parts_have_different_numbers_of_gradients(word: str) -> None:
+    import torch
+    from mpi4py import MPI
+
+    from hpcai.comm.grid import split
+    from hpcai.comm.rendezvous import process_group
+    from hpcai.train.data_parallel import wrong_sums
+
+    group = split(MPI.COMM_WORLD, 1, MPI.COMM_WORLD.size, "row", case_of(word, 4).split)
+    assert group is not None
+    with process_group(group, "localhost", torch.device("cpu")):
+        _, execution = staged(case_of(word, 4), group, "float32")
+        gradients = 1000 * (1 + group.place.stage) + 10 * group.place.shard
+        assert wrong_sums(group, torch.device("cpu"), execution.communication, gradients) == 0
+    group.free()
+
+
 FAULTS: dict[str, set[str]] = {
     "none": set(),
     "wrong_micro_batch_in_a_stage": {DEVIATION},

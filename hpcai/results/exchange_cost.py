@@ -2,17 +2,22 @@
 
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
 from hpcai.opcount.exchange import exchanged_values
 from hpcai.record.exchange import ExchangeCost
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
 
 
-def needed_in_training(case: Case, raw: TrainingRaw, samples: int) -> float:
+def channel_bytes(case: Case, graph: Graph, samples: int) -> float:
     """Bytes that a rank has to send for so many training samples of all models, on average over the ranks."""
-    element = PRECISIONS[case.precision].activation_bytes
-    values = exchanged_values(graph_of(case, raw.dataset), case.cut)
-    return values * element * samples / (case.groups * case.split.replicas)
+    values = exchanged_values(graph, case.cut)
+    return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * case.split.replicas)
+
+
+def needed_in_training(case: Case, raw: TrainingRaw, samples: int) -> float:
+    """The same of the network that a result is of."""
+    return channel_bytes(case, graph_of(case, raw.dataset), samples)
 
 
 def exchange_cost(case: Case, raw: TrainingRaw) -> ExchangeCost | None:

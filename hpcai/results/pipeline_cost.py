@@ -3,16 +3,22 @@
 from hpcai.formulas.pipeline import expected_bubble
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
+from hpcai.networks.graph import Graph
 from hpcai.opcount.stages import operations_of, sent_values
 from hpcai.record.pipeline import PipelineCost
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
 
 
-def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
+def activation_bytes(case: Case, graph: Graph, samples: int) -> float:
     """Bytes that a rank has to send for so many training samples of all models, on average over the ranks."""
-    values = sent_values(graph_of(case, raw.dataset), case.cut) / case.cut.parts
+    values = sent_values(graph, case.cut) / case.cut.parts
     return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * case.split.replicas)
+
+
+def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
+    """The same of the network that a result is of."""
+    return activation_bytes(case, graph_of(case, raw.dataset), samples)
 
 
 def stage_operations(case: Case, raw: TrainingRaw, samples: int) -> list[int]:

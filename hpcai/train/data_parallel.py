@@ -14,6 +14,7 @@ from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 
 BLOCK = 1 << 20  # elements summed at a time
+MOST_OF_OTHERS = 4096  # elements of a sum by another path than that of gradients
 EXACT = 1 << 24  # largest integer sum checked by MPI
 MOST = 30  # largest sum of the ranks' factors
 SCRAMBLE = 2654435761  # 2^32 / golden ratio (Knuth, The Art of Computer Programming 3, section 6.4)
@@ -83,11 +84,10 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
     """All-reduce exactness.
 
     Wrong elements of integer sums over the group, by the gradients' path and by that of numbers of shards, and by MPI
-    over all ranks. The test pattern
-    of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) + ...) is known without
-    communication; b changes its sign every seven ranks, so that it is exact in the wire type. `count` is the number of
-    gradients of a step. Of a wire type that carries rounding errors, other numbers are summed as well: what is not in
-    the sum must have been kept. Collective.
+    over all ranks. The test pattern of rank r at position p is a(p) * b(r), never 0, so the sum a(p) * (b(0) + b(1) +
+    ...) is known without communication; b changes its sign every seven ranks, so that it is exact in the wire type.
+    `count` is the number of gradients of a step, of this rank's part. Of a wire type that carries rounding errors,
+    other numbers are summed as well: what is not in the sum must have been kept. Collective.
     """
     wrong = 0
     for start in range(0, count if group.divided.replicas > 1 else 0, BLOCK):
@@ -95,9 +95,10 @@ def wrong_sums(group: Group, device: torch.device, communication: Communication,
         wrong += _wrong_in_group(group, device, communication, positions)
         if communication.wire.carries:
             wrong += _neither_sent_nor_left(group, device, communication, positions)
+    others = np.arange(min(group.active.allreduce(count, MPI.MAX), MOST_OF_OTHERS))  # parts differ in gradients
     if communication.exchange is not None:
-        wrong += _wrong_over_shards(group, device, communication.exchange, np.arange(min(count, 4096)))
-    return wrong + _wrong_in_mpi(group.active, np.arange(min(count, 4096)))
+        wrong += _wrong_over_shards(group, device, communication.exchange, others)
+    return wrong + _wrong_in_mpi(group.active, others)
 
 
 def _weight(rank: int) -> int:
