@@ -59,6 +59,7 @@ bench: $(READY) ## what the benchmark itself costs, against a bare loop; many mi
 	.venv/bin/python benchmarks/memory.py
 	.venv/bin/python benchmarks/repeat.py
 	.venv/bin/python benchmarks/link.py
+	.venv/bin/python benchmarks/parallel.py
 
 gpu-check: $(READY) ## all that needs a GPU: tests, our kernels beside the vendor's, a training; docs/measurements/
 	.venv/bin/python benchmarks/gpu_check.py

@@ -1,11 +1,11 @@
 """Training throughput of each PARALLEL over a shaped link between two hosts of network namespaces, and its bytes.
 
-    python benchmarks/parallel.py [--rate 1gbit 10gbit none] [--ranks 1 2] [--rounds 7] [--steps 1]
-                                  [--limit 600] [NETWORK:PIXELS:BATCH …]
+    python benchmarks/parallel.py [NETWORK:PIXELS:BATCH …] [--rate 1gbit 10gbit none] [--ranks 1 2]
+                                  [--rounds 7] [--steps 1] [--limit 600]
 
 All modes train with the same samples a step, Q x BATCH, and take turns in the same processes. Mixed modes need two
-ranks on each host. The ratio is the median over the rounds of the throughput over that of `data` in the same round. MB a
-step: those that the busiest host sent, by the counter of its interface; those that a rank sent to ranks of any host, as
+ranks on each host. The ratio is the median over the rounds of the throughput over that of `data` in the same round. MB
+a step: those that the busiest host sent, by the counter of its interface; those that a rank sent to any host, as
 counted, on average; and those that it has to send by formula: gradients, channels, activations between stages. `none`
 is the training of all ranks on their own. Needed: root; without, it says so and ends.
 """
@@ -17,8 +17,8 @@ from typing import Any, NamedTuple
 from hosts import obstacle
 from link import described, end, machine, steps_over_link, table
 
-# many parameters for few pixels; few for many; and between them
-CASES = ("resnet50:32:2", "resnet20:64:16", "resnet18:96:16")
+# many parameters and few pixels, from few operations to many; few parameters and many pixels
+CASES = ("resnet50:8:2", "resnet50:32:2", "resnet20:64:8")
 SPLITS = ("2x1x2", "1x2x2")  # of four ranks
 MODES = ("data", "tensor", "pipeline")
 

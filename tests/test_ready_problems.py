@@ -50,18 +50,19 @@ def is_here(path):
 
 
 # The others are run by the tests of documents.
-@pytest.mark.parametrize("name", [
-    "kernels",
+@pytest.mark.parametrize(("name", "ranks"), [
+    ("kernels", 2),
+    ("parallel", 4),
     *(
-        pytest.param(name, marks=pytest.mark.slow)
+        pytest.param(name, 2, marks=pytest.mark.slow)
         for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "search", "weather")
     ),
 ])
-def test_problems_can_be_planned_with_their_data(name):
+def test_problems_can_be_planned_with_their_data(name, ranks):
     path = ROOT / "inputs" / f"{name}.dat"
     if not is_here(path):
         pytest.skip(f"NO DATA FOR {path.name}: NOT PLANNED")
-    done = run_job([BENCH, path, "--plan", "--ranks", "2"], None)
+    done = run_job([BENCH, path, "--plan", "--ranks", str(ranks)], None)
     assert done.returncode == 0, done.stderr
 
 
