@@ -1,10 +1,11 @@
 """Is what `--plan` says of memory true? Each problem is planned, then run, and the two are compared.
 
-    python benchmarks/memory.py [all]
+    python benchmarks/memory.py [all] [modes]
 
 (estimate - baseline) / (peak - baseline) must lie in 1 to 1.25 for the shipped input and for resnet50 at 224 x 224 with
-batches of 8, else the exit code is 1; with `all`, other problems are tried besides, and told of. Baselines are those
-that `--plan` prints; the peak is that of the rank that used most. Large pictures are few random ones, made here.
+batches of 8, else the exit code is 1; with `all`, other problems are tried besides, and told of; with `modes`, those of
+PARALLEL. Baselines are those that `--plan` prints; the peak is that of the rank that used most. Large pictures are few
+random ones, made here.
 """
 
 import json
@@ -24,15 +25,17 @@ ROOT = Path(__file__).resolve().parent.parent
 MIB = 2**20
 MOST = 1.25
 FEW = "FEW"  # stands for the folder of few pictures
+ENSEMBLE = "one\ntwo\n[ensemble]\nfashion:pictures DATASET\n32 SAMPLES\n1 GROUPS\n1 EPOCHS\n0 WARMUP\n"
 
 
 class Trial(NamedTuple):
-    """A problem: ranks, changes of the shipped input, and whether its ratio is bounded."""
+    """A problem: ranks, changes of the shipped input or of `text`, and whether its ratio is bounded."""
 
     name: str
     ranks: int
     changes: tuple[str, ...]
     bounded: bool = False
+    text: str = ""
 
 
 LARGE = (f"DATASET=fashion:{FEW}", "RESOLUTION=224", "GROUPS=1", "EPOCHS=1", "WARMUP=0", "LEARNRATE=0.01")
@@ -47,6 +50,22 @@ MORE = (
     Trial("resnet18, 112 x 112, Q = 2", 2, (*LARGE, "RESOLUTION=112", "DEGREE=2", "NETWORK=resnet18", "BATCH=8")),
     Trial("resnet20 in bf16", 1, (*SMALL, "PRECISION=bf16")),
 )
+# Parallel modes: of a network whose weights and optimiser's state need most of the memory, and of activations.
+WEIGHTS = ("NETWORK=resnet34", "RESOLUTION=16", "BATCH=4", "OPTIMISER=adam", "LEARNRATE=0.001")
+ACTIVATIONS = ("NETWORK=resnet20", "RESOLUTION=112", "BATCH=8", "LEARNRATE=0.01")
+SPLITS = (
+    ("data", 2, ()),
+    ("tensor", 2, ("PARALLEL=tensor",)),
+    ("pipeline", 2, ("PARALLEL=pipeline",)),
+    ("pipeline", 3, ("PARALLEL=pipeline",)),
+    ("2x1x2", 4, ("PARALLEL=mixed", "SPLIT=2x1x2")),
+    ("1x2x2", 4, ("PARALLEL=mixed", "SPLIT=1x2x2")),
+)
+MODES = tuple(
+    Trial(f"{name}, {mode}, Q = {ranks}", ranks, (*network, *split, f"DEGREE={ranks}"), text=ENSEMBLE)
+    for name, network in (("weights", WEIGHTS), ("activations", ACTIVATIONS))
+    for mode, ranks, split in SPLITS
+)
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -55,7 +74,7 @@ def main(arguments: Sequence[str]) -> int:
     print(f"{'problem':<32} {'test':>4} {'baseline':>9} {'estimate':>9} {'peak':>9}  ratio   (MiB of a rank)")
     with tempfile.TemporaryDirectory() as folder:
         pictures(Path(folder))
-        trials = TRIALS + (MORE if "all" in arguments else ())
+        trials = TRIALS + (MORE if "all" in arguments else ()) + (MODES if "modes" in arguments else ())
         broken = [trial.name for trial in trials if not _holds(trial, Path(folder)) and trial.bounded]
     print(f"out of bounds: {', '.join(broken)}" if broken else "all bounds hold")
     return 1 if broken else 0
@@ -63,7 +82,7 @@ def main(arguments: Sequence[str]) -> int:
 
 def _holds(trial: Trial, folder: Path) -> bool:
     holds = True
-    for index, (baseline, estimate, peak) in enumerate(compared(trial.ranks, trial.changes, folder), start=1):
+    for index, (baseline, estimate, peak) in enumerate(compared(trial, folder), start=1):
         ratio = (estimate - baseline) / (peak - baseline)
         holds &= 1 <= ratio <= MOST
         columns = " ".join(f"{nbytes / MIB:>9.1f}" for nbytes in (baseline, estimate, peak))
@@ -71,9 +90,11 @@ def _holds(trial: Trial, folder: Path) -> bool:
     return holds
 
 
-def compared(ranks: int, changes: Sequence[str], folder: Path) -> Iterator[tuple[float, float, float]]:
+def compared(trial: Trial, folder: Path) -> Iterator[tuple[float, float, float]]:
     """Bytes of each test: the baseline and the estimate that `--plan` prints, and the peak of a run in `folder`."""
-    options = [f"--set={change.replace(FEW, str(folder / 'pictures'))}" for change in changes]
+    ranks, file = trial.ranks, folder / "input.dat"
+    file.write_text(trial.text or (ROOT / "input.dat").read_text("utf-8"), "utf-8")
+    options = [f"--set={change.replace(FEW, str(folder / 'pictures'))}" for change in trial.changes]
     check = _bench(["--plan", "--ranks", str(ranks), *options], folder)
     mpirun = Path(sys.executable).with_name("mpirun")
     launcher = [str(mpirun) if mpirun.exists() else "mpirun", "-np", str(ranks)]
@@ -94,7 +115,7 @@ def planned(check: str, index: int) -> tuple[float, float]:
 
 
 def _bench(options: Sequence[str], folder: Path, launcher: Sequence[str] = ()) -> str:
-    command = [*launcher, sys.executable, str(ROOT / "bench.py"), str(ROOT / "input.dat"), *options]
+    command = [*launcher, sys.executable, str(ROOT / "bench.py"), "input.dat", *options]
     done = subprocess.run(command, cwd=folder, env=os.environ, capture_output=True, text=True)
     if done.returncode:
         raise SystemExit(f"{' '.join(command)}\n{done.stderr}")

@@ -122,10 +122,12 @@ def test_settings_change_the_estimate() -> None:
 
 def test_the_total_is_the_maximum_of_training_and_residuals() -> None:
     rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
-    training = {**rows, "residuals": 0, "replay": 0}
+    training = {**rows, "residuals": 0, "replay": 0, "restoring": 0}
     assert total(training) == sum(training.values())
+    restored = {**training, "restoring": rows["profile"] + 1}
+    assert total(restored) == total(training) + 1
     evaluated = {**rows, "residuals": 0, "replay": 10**12}
-    left = ("data", "samples", "weights", "replay copies", "other", "optimiser", "buckets", "replay")
+    left = ("data", "samples", "weights", "replay copies", "other", "optimiser", "buckets", "step", "replay")
     assert total(evaluated) == sum(evaluated[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
         rows[name] for name in ("data", "samples", "weights", "replay copies", "other")

@@ -35,19 +35,22 @@ BATCHES_BEHIND = 3  # additional on a GPU: batches submitted ahead of execution 
 # first stands for what torch's own allocator wastes and cuDNN takes to work in, of which nothing was measured yet.
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.6
 PROFILED_LAYER = MIB // 4  # bytes of the profiler's records for a layer's operators
+PROFILED_AGAIN = MIB // 10  # for each further micro-batch
 SMALL_OBJECTS = 18 * MIB  # bytes of Python and torch: hooks, autograd nodes, oneDNN kernels
-NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients
+NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients, or of the parts of a replica
 NCCL = 256 * MIB  # its channels, on a GPU
 BUCKET = 2 * 25 * MIB // FP32_BYTES  # gradients summed at once: a bucket of torch exceeds 25 MiB by a layer's weights
 THREAD = 4 * MIB  # machine code of packing, and a thread
 LIBRARIES = 128 * MIB  # workspace of cuBLAS, and torch's rounding
 # Purposes that alternate: checks run before training, the replay when no step runs.
 CHECKS, REPLAY = ("residuals",), ("replay",)
-STEPS = ("snapshot", "batches", "step", "profile")
-TRAINING = ("optimiser", "buckets", "exchange")
+STEPS = ("snapshot", "batches")
+AFTER_STEPS = ("profile", "restoring")  # the snapshot is restored after the profile
+TRAINING = ("optimiser", "buckets", "exchange", "step")  # malloc keeps what a step frees, in pieces, while none runs
 CHECKED = {False: 1, True: 2}  # factor on the residuals' memory: int8 checks also hold the integer sums
 # float64 vectors as large as the largest tensor: of a replayed step, and of its comparison.
 COMPARED_VECTORS, VECTORS_OF_STATE = 21, 6  # with at most one state tensor, and more for each further one
+REPLAY_FRAGMENTATION = 1.1  # of these: 0.9 to 1.1, by chance
 SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a time, and bytes of each
 # Of the pass that shows whether a precision is native (preflight/precision_probe.py): FLOP forward on a CPU and a GPU,
 # far longer than a launch; bytes of its input and output in fp32; tensors of it that are kept.
@@ -84,9 +87,7 @@ def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str,
     return max(needed, key=total)
 
 
-def _of_stage(
-    whole: Graph, graph: Graph, forward: int, settings: Mapping[str, Any], facts: Facts
-) -> dict[str, int]:
+def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, Any], facts: Facts) -> dict[str, int]:
     """Bytes of a rank of the stage that computes `graph`, forward for so many micro-batches before the first backward.
 
     The network without stages is a stage with one micro-batch.
@@ -114,26 +115,29 @@ def _of_stage(
         "replay copies": 2 * (parameters * parameter + state),
         "snapshot": weights + state,
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
-        "exchange": exchange_bytes(graph, batch, activation),
+        "exchange": exchange_bytes(graph, batch, activation)
+        + _connections(on_gpu) * ((divided.shards > 1) + (divided.stages > 1)),
         "batches": _batches(whole, samples, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
-        "replay": parameters * parameter + _compared_vectors(rule) * FP64_BYTES * max(graph.parameters.values()),
+        "replay": parameters * parameter + _compared_bytes(rule, max(graph.parameters.values())),
         "residuals": max(checked, _summed(parameters, replicas), _probed(graph, settings, facts)),
-        "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + PROFILED_LAYER * len(graph.layers),
+        "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + _profiled(len(graph.layers), chunks),
+        "restoring": state,
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }
 
 
 def total(rows: Mapping[str, int]) -> int:
-    """Peak bytes: of the checks, or of training with a step or with the replay.
+    """Peak bytes: of the checks, or of training with a step's snapshot and profile or with the replay.
 
     All other purposes need their memory all the time.
     """
     checks, replay, steps, training = (
         sum(rows.get(name, 0) for name in names) for names in (CHECKS, REPLAY, STEPS, TRAINING)
     )
-    stays = sum(rows.values()) - checks - replay - steps - training
-    return stays + max(checks, training + max(steps, replay))
+    after = [rows.get(name, 0) for name in AFTER_STEPS]
+    stays = sum(rows.values()) - checks - replay - steps - training - sum(after)
+    return stays + max(checks, training + max(steps + max(after), replay))
 
 
 def _batches(graph: Graph, batch: int, facts: Facts) -> int:
@@ -160,11 +164,23 @@ def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gp
     buffers += wire.buffer_bytes(at_once) + wire.carried_bytes(parameters)
     if not wire.plain or settings["ALLREDUCE"] != "flat":
         buffers += FP32_BYTES * at_once * (1 + (parameter != FP32_BYTES)) + THREAD  # tried, and converted to fp32
-    return parameters * parameter + buffers + (NCCL if on_gpu else NETWORKED)
+    return parameters * parameter + buffers + _connections(on_gpu)
 
 
-def _compared_vectors(rule: UpdateRule) -> int:
-    return COMPARED_VECTORS + VECTORS_OF_STATE * max(0, len(rule.state) - 1)
+def _profiled(layers: int, chunks: int) -> int:
+    """Records of a step of so many micro-batches."""
+    return layers * (PROFILED_LAYER + (chunks - 1) * PROFILED_AGAIN)
+
+
+def _connections(on_gpu: bool) -> int:
+    """Of a rank's group, by torch's backend."""
+    return NCCL if on_gpu else NETWORKED
+
+
+def _compared_bytes(rule: UpdateRule, largest: int) -> int:
+    """Of the comparison of a tensor of so many elements."""
+    vectors = COMPARED_VECTORS + VECTORS_OF_STATE * max(0, len(rule.state) - 1)
+    return round(REPLAY_FRAGMENTATION * vectors * FP64_BYTES * largest)
 
 
 def _summed(parameters: int, replicas: int) -> int:
@@ -175,9 +191,7 @@ def _probed(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> int:
     """The precision probe: its heaviest layer, with enough images for a measurable pass."""
     if settings["PRECISION"] == "fp32":
         return 0
-    heaviest = max(
-        (layer for layer in graph.computed if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph)
-    )
+    heaviest = max((layer for layer in graph.computed if isinstance(layer.op, Conv | Dense)), key=partial(_work, graph))
     image = FP32_BYTES * (prod(graph.shapes[heaviest.inputs[0]]) + prod(graph.shapes[heaviest.name]))
     images = max(1, min(PROBED_OPERATIONS[facts.accelerated] // _work(graph, heaviest), PROBED_BYTES // image))
     return PROBED_COPIES * (images * image + FP32_BYTES * graph.weights[heaviest.name])

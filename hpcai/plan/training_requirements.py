@@ -24,12 +24,13 @@ PURPOSES = {
     "replay copies": "weights and optimiser state before and after a replayed step",
     "snapshot": "state restored after warm-up and profile",
     "buckets": "gradient buckets of a group, and its connections",
-    "exchange": "channels that ranks with shards of a model exchange",
+    "exchange": "channels that ranks with shards of a model exchange, and connections of its shards and stages",
     "batches": "images loaded ahead, and normalised",
     "step": "activations, gradients and work space of a training step",
     "replay": "replay of a step in float64, when no step runs",
     "residuals": "checks of the provider and of the all-reduce, before the training",
     "profile": "records of the profiler",
+    "restoring": "copy of the optimiser's state while the snapshot is restored, without the profiler's records",
     "other": "small objects",
 }
 
