@@ -7,7 +7,6 @@ every rank gets the same bits.
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from mpi4py import MPI
 from torch import Tensor
@@ -126,11 +125,9 @@ class ReplayExchange:
 
     def all_reduce(self, partial_sum: Tensor) -> Tensor:
         """In the order of the first rank's memory."""
-        summand = partial_sum.detach().double().cpu().contiguous().numpy()
-        total = np.empty_like(summand)
-        self._comm.Allreduce(summand, total)
-        found = torch.from_numpy(total).to(partial_sum.device, partial_sum.dtype)
-        return found.contiguous(memory_format=format_of(partial_sum.ndim))
+        host = partial_sum.detach().to("cpu", torch.float64, copy=True, memory_format=torch.contiguous_format)
+        self._comm.Allreduce(MPI.IN_PLACE, host.numpy())
+        return host.to(partial_sum.device, partial_sum.dtype, memory_format=format_of(partial_sum.ndim))
 
 
 def rows_of(tensor: Tensor) -> Tensor:

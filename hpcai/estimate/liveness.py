@@ -26,7 +26,7 @@ from hpcai.networks.regions import Detections
 from hpcai.networks.stages import Sent
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
-FP32_BYTES = 4
+FP32_BYTES, FP64_BYTES = 4, 8
 MATCHING_BYTES = 400  # bytes for an anchor: its overlaps with 15 boxes, a few copies, and its box
 
 
@@ -65,15 +65,23 @@ def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
 
 
 def exchange_bytes(graph: Graph, batch: int, element: int) -> int:
-    """Bytes in which a tensor-parallel network packs channels for other ranks and receives theirs."""
+    """Bytes in which a tensor-parallel network packs channels for other ranks and receives theirs.
+
+    Each rank sends and receives all channels but its own, of one pass or the other.
+    """
+    return 2 * _exchanged(graph, batch) * element
+
+
+def replayed_exchange_bytes(graph: Graph, batch: int) -> int:
+    """Bytes of an exchange of a replay: the whole tensor before and after it, and its sum in float64."""
+    return _exchanged(graph, batch) * (2 * FP32_BYTES + FP64_BYTES)
+
+
+def _exchanged(graph: Graph, batch: int) -> int:
+    """Elements of the largest tensor whose channels ranks exchange."""
     exchanges = (layer for layer in graph.layers if isinstance(layer.op, COLLECTIVE))
-    return max((_packed(graph, layer, batch) for layer in exchanges), default=0) * element
-
-
-def _packed(graph: Graph, layer: Layer, batch: int) -> int:
-    """Elements of both buffers: each rank sends and receives all channels but its own, of one pass or the other."""
-    whole = batch * max(prod(graph.shapes[layer.name]), prod(graph.shapes[layer.inputs[0]]))
-    return 2 * whole
+    sizes = (prod(graph.shapes[name]) for layer in exchanges for name in (layer.name, layer.inputs[0]))
+    return batch * max(sizes, default=0)
 
 
 def crossing_bytes(graph: Graph, batch: int, element: int) -> int:

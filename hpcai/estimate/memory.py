@@ -12,6 +12,7 @@ from hpcai.estimate.liveness import (
     Storage,
     crossing_bytes,
     exchange_bytes,
+    replayed_exchange_bytes,
     running_statistics,
     saved_bytes,
     step_bytes,
@@ -119,7 +120,11 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
         + _connections(on_gpu) * ((divided.shards > 1) + (divided.stages > 1)),
         "batches": _batches(whole, samples, facts),
         "step": round(FRAGMENTATION * step) + step * captured,
-        "replay": parameters * parameter + _compared_bytes(rule, max(graph.parameters.values())),
+        "replay": parameters * parameter
+        + max(
+            round(FRAGMENTATION * replayed_exchange_bytes(graph, batch)),
+            _compared_bytes(rule, max(graph.parameters.values())),
+        ),
         "residuals": max(checked, _summed(parameters, replicas), _probed(graph, settings, facts)),
         "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + _profiled(len(graph.layers), chunks),
         "restoring": state,
