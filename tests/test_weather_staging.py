@@ -26,7 +26,8 @@ def check_copy(case: Case, world: World, local: Path) -> None:
 
     group = Group(
         *(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm),
-        *(MPI.COMM_SELF, MPI.COMM_SELF, Split(1, 1)),
+        *[MPI.COMM_SELF] * 4,
+        divided=Split(1, 1),
     )
     with staging.staged(case, group, world, Shutdown(world.comm, 0)) as copy:
         assert copy and copy.dataset
