@@ -8,6 +8,7 @@ from typing import Any
 # the values of PARALLEL, in the order of their digits in T/V
 DATA, TENSOR, PIPELINE, MIXED = MODES = ("data", "tensor", "pipeline", "mixed")
 CHUNKS_OF_A_STAGE = 4  # by default
+LEAST_SAMPLES = 2  # of a micro-batch: batch norm needs two values a channel
 
 
 @dataclass(frozen=True)

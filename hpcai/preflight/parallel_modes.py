@@ -2,9 +2,8 @@
 
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
-from hpcai.inputfile.split import DATA
+from hpcai.inputfile.split import DATA, LEAST_SAMPLES
 from hpcai.results.kernel_choice import AUTO
-from hpcai.train.pipeline import LEAST
 from hpcai.workloads.registry import workload
 
 
@@ -20,8 +19,8 @@ def _reason(case: Case) -> str:
     compiled, divided, samples = case.settings.get("COMPILE", "off"), case.split, case.replica_batch
     if divided.ranks != case.degree:
         return f"SPLIT {case['SPLIT']}: {divided.ranks} ranks, DEGREE is {case.degree}; allowed: a product of DEGREE"
-    if samples % case.chunks or samples < LEAST * case.chunks:
-        allowed = f"divisors of {samples} up to {samples // LEAST}"
+    if samples % case.chunks or samples < LEAST_SAMPLES * case.chunks:
+        allowed = f"divisors of {samples} up to {samples // LEAST_SAMPLES}"
         return f"CHUNKS {case.chunks}: a replica has {samples} samples a step; allowed: {allowed}"
     if not workload(case.workload).divides:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"

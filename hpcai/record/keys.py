@@ -35,9 +35,8 @@ def section_values(section: str) -> type[Struct]:
 
 @cache
 def figures_of(section: str) -> type[Struct]:
-    """Figures of the best test of a workload, by which results are ranked; those of older schemas may lack some."""
-    figures = [(figure.name, float | None, None) for figure in registry.workload(section).figures]
-    return defstruct(f"{section}_figures", figures, kw_only=True, frozen=True, forbid_unknown_fields=True)
+    """Figures of the best test of a workload, by which results are ranked."""
+    return _type(f"{section}_figures", {figure.name: float | None for figure in registry.workload(section).figures})
 
 
 @cache

@@ -14,7 +14,7 @@ from msgspec import ValidationError, convert, structs
 from hpcai.errors import InputError
 from hpcai.record import keys
 from hpcai.record.entry import Entry
-from hpcai.record.older import READ, upgraded
+from hpcai.record.older import READ, is_older, upgraded
 from hpcai.record.plain import Json
 from hpcai.record.record import Record
 from hpcai.record.result import Result
@@ -55,9 +55,10 @@ def load(path: Path) -> Result:
 
 def result_of(document: Json) -> Result:
     """The result that a JSON document holds, of this or an older schema; InputError as `load` raises it."""
-    document = upgraded(document)
+    older, document = is_older(document), upgraded(document)
     bare = _converted({**document, "tests": [], "tables": []}, Result, "")
     _check_keys(document, bare)
+    _check_best(bare, older)
     tests = _entries(document.get("tests"), "tests")
     tables = _entries(document.get("tables"), "tables")
     broken_off = bare.broken_off
@@ -75,9 +76,16 @@ def _check_keys(document: Json, found: Result) -> None:
         _converted(section, keys.section_values(_known(section["name"], f"{place}.name")), place)
     if found.summary is None or found.digest is None:
         raise InputError("the result has no summary or no digest")
+
+
+def _check_best(found: Result, older: bool) -> None:
+    """Refuse best tests without the figures of their workload; older schemas lacked some."""
+    assert found.summary is not None
     for index, best in enumerate(found.summary.best):
         place = f"summary.best[{index}]"
-        _converted(best.figures, keys.figures_of(_known(best.workload, f"{place}.workload")), f"{place}.figures")
+        kind = keys.figures_of(_known(best.workload, f"{place}.workload"))
+        lacking = dict.fromkeys(kind.__struct_fields__) if older else {}
+        _converted({**lacking, **best.figures}, kind, f"{place}.figures")
 
 
 def _entries(found: Any, place: str) -> tuple[Any, ...]:

@@ -14,6 +14,7 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai.comm.stage_links import StageLinks, Tensors
+from hpcai.inputfile.split import LEAST_SAMPLES
 from hpcai.networks.collective_layers import channels_of
 from hpcai.train.communication import Communication
 from hpcai.train.execution import Execution, Network
@@ -22,12 +23,11 @@ from hpcai.train.objective import Objective
 from hpcai.train.state import TrainingState
 
 Bounds = tuple[int, int]  # first sample of a micro-batch and that after its last one
-LEAST = 2  # samples of a micro-batch: batch norm needs two values a channel
 
 
 def micro_batches(samples: int, chunks: int) -> list[Bounds]:
-    """Micro-batches of a batch: `chunks`, or as many as have LEAST samples; their sizes differ by one at most."""
-    count = max(1, min(chunks, samples // LEAST))
+    """Micro-batches of a batch: `chunks`, or as many as have LEAST_SAMPLES; their sizes differ by one at most."""
+    count = max(1, min(chunks, samples // LEAST_SAMPLES))
     return [channels_of(number, count, samples) for number in range(count)]
 
 
