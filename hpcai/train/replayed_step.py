@@ -25,6 +25,7 @@ from hpcai.train.step_tensors import State, Tensor
 from hpcai.update_rules.rule import UpdateRule, Vector
 
 SKIPPED = "skipped_steps"  # one of the loss scaler's tensors
+SUMMED_AT_ONCE = 2**17  # elements of a checksum
 
 
 class StepSnapshot:
@@ -149,12 +150,19 @@ def checksums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tens
     Any single changed bit changes its checksum.
     """
     kept = [value for state in optimiser.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
-    return torch.stack([_sum(value.detach()) for value in (*module.parameters(), *module.buffers(), *kept)])
+    values = [*module.parameters(), *module.buffers(), *kept]
+    found = torch.zeros(len(values), dtype=torch.int64, device=values[0].device)
+    for total, value in zip(found, values, strict=True):
+        _add_bits(total, torch.atleast_1d(value.detach()))
+    return found
 
 
-def _sum(tensor: torch.Tensor) -> torch.Tensor:
+def _add_bits(total: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Add the bits of a tensor as integers, in parts: on a CPU torch copies what it sums as int64."""
     integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    return tensor.view(integers).sum(dtype=torch.int64)
+    rows = max(1, SUMMED_AT_ONCE * len(tensor) // max(1, tensor.numel()))
+    for part in tensor.view(integers).split(rows):
+        total += part.sum(dtype=torch.int64)
 
 
 def _host(tensor: torch.Tensor) -> Vector:
