@@ -1,5 +1,6 @@
 """Each optimiser trains and its steps are replayed by its formula; each fault of an optimiser's family is detected."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,14 @@ def test_an_overflow_changes_neither_weights_nor_state(name: str) -> None:
     for kept in ("param_groups", "state"):
         assert bits(hit.state.optimiser.state_dict()[kept]) == bits(spared.state.optimiser.state_dict()[kept])
     assert bits(dict(hit.state.module.named_parameters())) == bits(dict(spared.state.module.named_parameters()))
+
+
+@pytest.mark.parametrize("name", ["adam", "adamw", "lamb"])
+def test_early_updates_are_exact_where_overflows_are_counted(name: str) -> None:
+    """1 - b^t is small: in fp32 it would have few digits."""
+    rule, rate = replace(RULES[name][0], beta2=0.9999), RULES[name][1]
+    trained = training(alone(), samples=160, epochs=1, rule=rule, learning_rate=rate, precision="halffp16")
+    assert worst(trained) < 0.25
 
 
 @pytest.mark.parametrize("precision", ["fp32", "pure16"])

@@ -79,8 +79,11 @@ class Fp32State(torch.optim.Optimizer):
 
 
 def numbered(group: Group, step: Step) -> Any:
-    """The number of the group's update, from 1, which a step that is left out does not count; kept in the group."""
-    counted = 1 if step.overflow is None else 1 - step.overflow
+    """The number of the group's update, from 1, which a step that is left out does not count; kept in the group.
+
+    A number or a tensor, in float64: 1 - b^t of Adam loses most digits of fp32 in the first updates.
+    """
+    counted = 1 if step.overflow is None else 1 - step.overflow.double()
     group["number"] = group.get("number", 0) + counted
     return group["number"]
 
