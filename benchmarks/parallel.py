@@ -18,7 +18,7 @@ from hosts import obstacle
 from link import described, end, machine, steps_over_link, table
 
 # many parameters and few pixels, from few operations to many; few parameters and many pixels
-CASES = ("resnet50:8:2", "resnet50:32:2", "resnet20:64:8")
+CASES = ("resnet50:8:2", "resnet50:32:2", "resnet18:96:4", "resnet20:64:8")
 SPLITS = ("2x1x2", "1x2x2")  # of four ranks
 MODES = ("data", "tensor", "pipeline")
 
