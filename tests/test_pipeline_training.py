@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fault_runs import DEVIATION, FAULTY, OPERATIONS, SAME, VALIDATION, Run
+from fault_runs import CLAIMS, DEVIATION, FAULTY, OPERATIONS, SAME, VALIDATION, Run
 from launch import mpirun
 
 if TYPE_CHECKING:
@@ -66,15 +66,15 @@ def in_sequence(case: "Case", samples: int, kind: str) -> tuple["nn.Module", flo
     from hpcai.data.philox import Purpose, seed_of
     from hpcai.models.module import build
     from hpcai.train.objective import Classification
-    from hpcai.train.pipeline import micro_batches
 
     module = build(networks.build(*NETWORK), seed_of(SEED, Purpose.WEIGHTS, 0)).to(getattr(torch, kind))
     module.to(memory_format=torch.channels_last)
     objective, replicas, total = Classification(0.1), case.split.replicas, 0.0
     for replica in range(replicas):
         x, y = batch_of(replica, samples, kind)
-        for begin, end in micro_batches(samples, case.chunks):
-            loss = (end - begin) / samples * objective(module, x[begin:end], y[begin:end], 0)
+        count = max(1, min(case.chunks, samples // 2))
+        for images, labels in zip(x.tensor_split(count), y.tensor_split(count), strict=True):
+            loss = len(labels) / samples * objective(module, images, labels, 0)
             loss.backward()
             total += float(loss) / replicas
     for parameter in module.parameters():
@@ -188,6 +188,8 @@ FAULTS: dict[str, set[str]] = {
     "none": set(),
     "wrong_micro_batch_in_a_stage": {DEVIATION},
     "gradients_of_a_micro_batch_lost": {DEVIATION},
+    "micro_batch_trained_twice": {DEVIATION},
+    "one_micro_batch": {CLAIMS},
     "each_stage_credited": {OPERATIONS, VALIDATION},
 }
 OF_REPLICAS: dict[str, set[str]] = {"none": set(), "replica_not_averaged": {SAME, DEVIATION}}

@@ -15,7 +15,7 @@ from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Conv, Dense, GlobalPool, Input, Received, Relu
 from hpcai.networks.stages import Sent, crossing, cut_places, received_by, stage_graph
 from hpcai.opcount.stages import SLACK, operations_of, parameters_of_a_rank, parts_of, sent_values, stages_of
-from hpcai.train.pipeline import micro_batches
+from hpcai.train.pipeline import bounds_of
 
 RESNETS = [networks.build("resnet8", (28, 28), 1, 10), networks.build("resnet50", (64, 64), 3, 100)]
 MANY = 10**9  # samples of a micro-batch, with which the parameters take no time
@@ -134,7 +134,7 @@ def test_sent_values_count_whole_outputs_on_each_shard() -> None:
     [(32, 8, [4] * 8), (10, 8, [2] * 5), (11, 4, [2, 3, 3, 3]), (7, 8, [2, 2, 3]), (1, 8, [1]), (3, 4, [3])],
 )
 def test_micro_batches_have_two_samples_and_nearly_equal_sizes(samples: int, chunks: int, sizes: list[int]) -> None:
-    bounds = micro_batches(samples, chunks)
+    bounds = bounds_of(samples, chunks)
     assert sorted(end - begin for begin, end in bounds) == sizes
     assert bounds[0][0] == 0 and bounds[-1][1] == samples
     assert all(end == begin for (_, end), (begin, _) in pairwise(bounds))

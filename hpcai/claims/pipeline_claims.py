@@ -3,12 +3,13 @@
 from math import isclose
 
 from hpcai.claims.shards import shards_of, trained
-from hpcai.inputfile.split import PIPELINE
+from hpcai.data.order import Shard
+from hpcai.inputfile.split import PIPELINE, micro_batches
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.results.pipeline_cost import crossing_bytes, stage_operations
 
-STAGE = {"operations": 8, "busy": 1e-3, "waiting": 1e-3, "peak_bytes": 4096}
+STAGE = {"operations": 8, "micro_batches": 8, "busy": 1e-3, "waiting": 1e-3, "peak_bytes": 4096}
 FORGED = {"chunks": 8, "bytes": 4096.0, "stages": [STAGE, STAGE]}
 
 
@@ -40,6 +41,23 @@ def _chunks(subject: Subject) -> bool:
     return found is None or found.chunks == subject.case.chunks
 
 
+def _trained(subject: Subject) -> bool:
+    """Each stage has trained every micro-batch of every step of all replicas, and each of its shards has."""
+    case, found = subject.case, subject.entry.raw.pipeline
+    if found is None:
+        return True
+    shards = shards_of(case, subject.entry.raw.dataset.training_samples)
+    of_a_rank = sum(_of_epoch(shard, case.chunks) for shard in shards) * case.epochs
+    needed = of_a_rank * case.split.replicas * case.split.shards
+    return all(stage.micro_batches == needed for stage in found.stages)
+
+
+def _of_epoch(shard: Shard, chunks: int) -> int:
+    """Micro-batches of a replica's epoch."""
+    full = shard.steps - 1
+    return full * micro_batches(shard.batch, chunks) + micro_batches(shard.samples - full * shard.batch, chunks)
+
+
 def _within(subject: Subject) -> bool:
     raw = subject.entry.raw
     stages = raw.pipeline.stages if raw.pipeline else ()
@@ -56,6 +74,11 @@ PIPELINED = (
         "pipeline.chunks: CHUNKS",
         _chunks,
         together(_TWO, changed("raw.pipeline", {**FORGED, "chunks": 3})),
+    ),
+    Claim(
+        "pipeline.stages: micro-batches of all steps",
+        _trained,
+        together(_TWO, changed("raw.pipeline", {**FORGED, "stages": [{**STAGE, "micro_batches": 7}]})),
     ),
     Claim(
         "pipeline.stages: busy and waiting within the training",

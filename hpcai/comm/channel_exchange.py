@@ -104,30 +104,18 @@ class PackedExchange:
         return [None if r == self.rank else part.view(rows, -1) for r, part in enumerate(memory)]
 
 
-class ReplayExchange:
-    """The simple exchange of a replay: sums of whole tensors by MPI in float64."""
+class ReplaySums:
+    """The sums of a replay: of whole tensors, by MPI in float64."""
 
     def __init__(self, comm: MPI.Comm) -> None:
         self.rank, self.ranks = comm.rank, comm.size
         self._comm = comm
 
-    def reduce_scatter(self, partial_sum: Tensor) -> Tensor:
-        """The rank's own channels of the sum."""
-        first, end = channels_of(self.rank, self.ranks, partial_sum.shape[1])
-        return self.all_reduce(partial_sum)[:, first:end].clone(memory_format=format_of(partial_sum.ndim))
-
-    def all_gather(self, shard: Tensor, channels: int) -> Tensor:
-        """The sum of the ranks' channels among zeros."""
-        first, end = channels_of(self.rank, self.ranks, channels)
-        whole = torch.zeros_like(_with_channels(shard, channels))
-        whole[:, first:end] = shard
-        return self.all_reduce(whole)
-
-    def all_reduce(self, partial_sum: Tensor) -> Tensor:
-        """In the order of the first rank's memory."""
-        host = partial_sum.detach().to("cpu", torch.float64, copy=True, memory_format=torch.contiguous_format)
+    def sum(self, summand: Tensor) -> Tensor:
+        """The sum over the ranks, in the order of the first rank's memory."""
+        host = summand.detach().to("cpu", torch.float64, copy=True, memory_format=torch.contiguous_format)
         self._comm.Allreduce(MPI.IN_PLACE, host.numpy())
-        return host.to(partial_sum.device, partial_sum.dtype, memory_format=format_of(partial_sum.ndim))
+        return host.to(summand.device, summand.dtype, memory_format=format_of(summand.ndim))
 
 
 def rows_of(tensor: Tensor) -> Tensor:

@@ -21,7 +21,8 @@ Tensors = tuple[Tensor, ...]
 class StageLinks:
     """Links of this rank's stage with the one before it and the one after it; `timer` measures them, waiting included.
 
-    The types of the tensors are told before the first ones. `received`: what the stage receives, of a sample.
+    The types of the tensors are told before the first ones. `received`: what the stage receives, of a sample;
+    `micro_batches`: how many the stage has trained.
     """
 
     def __init__(
@@ -29,6 +30,7 @@ class StageLinks:
     ) -> None:
         self.stage, self.stages, self.received = comm.rank, comm.size, received
         self.timer: IntervalTimer = interval_timer(device)
+        self.micro_batches = 0
         self._comm, self._transfers, self._device = comm, transfers, device
         self._kinds: list[torch.dtype] = []  # of received tensors
         self._told = False

@@ -1,13 +1,15 @@
 """How the Q ranks of a group divide the training of its model: replicas, shards of channels, stages of layers."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from math import isqrt
 from re import fullmatch
 from typing import Any
 
 # the values of PARALLEL, in the order of their digits in T/V
 DATA, TENSOR, PIPELINE, MIXED = MODES = ("data", "tensor", "pipeline", "mixed")
 CHUNKS_OF_A_STAGE = 4  # by default
+MOST_RANKS = 10**9  # of a group
 LEAST_SAMPLES = 2  # of a micro-batch: batch norm needs two values a channel
 
 
@@ -76,7 +78,8 @@ class Cut:
 def parsed(word: str) -> Split | None:
     """The split that a word names, as 2x1x2; None if it is none."""
     found = fullmatch(r"([1-9]\d{0,8})x([1-9]\d{0,8})x([1-9]\d{0,8})", word)
-    return Split(*map(int, found.groups())) if found else None
+    split = Split(*map(int, found.groups())) if found else None
+    return split if split and split.ranks <= MOST_RANKS else None
 
 
 def split_of(settings: Mapping[str, Any]) -> Split:
@@ -98,8 +101,19 @@ def chunks_of(settings: Mapping[str, Any]) -> int:
     samples, asked = settings["BATCH"] * divided.parts, settings.get("CHUNKS", 0)
     if divided.stages == 1:
         return 1
-    most = CHUNKS_OF_A_STAGE * divided.stages
-    return asked or max(number for number in range(1, most + 1) if samples % number == 0 and samples >= 2 * number)
+    most = min(CHUNKS_OF_A_STAGE * divided.stages, samples // LEAST_SAMPLES)
+    return asked or max((number for number in _divisors(samples) if number <= most), default=1)
+
+
+def _divisors(number: int) -> Iterator[int]:
+    for low in range(1, isqrt(number) + 1):
+        if number % low == 0:
+            yield from (low, number // low)
+
+
+def micro_batches(samples: int, chunks: int) -> int:
+    """Micro-batches of a step of so many samples: `chunks`, or as many as have LEAST_SAMPLES."""
+    return max(1, min(chunks, samples // LEAST_SAMPLES))
 
 
 def cut_of(settings: Mapping[str, Any]) -> Cut:

@@ -2,6 +2,8 @@
 
 Each has the other one as its backward pass (Shoeybi et al., Megatron-LM, 2019, section 3): the gradient of what every
 rank has whole is whole where all ranks compute the same with it, and a partial sum where they divide the work.
+
+A replay has functions of its own (`replay_collectives`), so that an error in these is found by it.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +14,8 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
+from hpcai.models.replay_collectives import RankSums, replayed
+from hpcai.networks.collective_layers import COLLECTIVE, AllGather, AllReduce, Divide, ReduceScatter, channels_of
 from hpcai.networks.layers import Op
 
 
@@ -33,33 +36,36 @@ class ChannelExchange(Protocol):
 
 
 class Exchanges:
-    """The exchange by which a network's collective layers run: of the training, and a simpler one of replays."""
+    """What a network's collective layers run by: the exchange of the training, or the sums of replays."""
 
     def __init__(self) -> None:
         self._training: ChannelExchange | None = None
-        self._replay: ChannelExchange | None = None
+        self._sums: RankSums | None = None
+        self._replaying = False
 
     def __deepcopy__(self, copies: dict[int, Any]) -> "Exchanges":
         """Itself: copies of a network run on the same ranks."""
         return self
 
-    def connect(self, training: ChannelExchange, replay: ChannelExchange) -> None:
+    def connect(self, training: ChannelExchange, sums: RankSums) -> None:
         """Run by these from now on."""
-        self._training, self._replay = training, replay
+        self._training, self._sums = training, sums
 
     @contextmanager
     def replaying(self) -> Iterator[None]:
-        """While the block runs, the network runs by the exchange of replays."""
-        training, self._training = self._training, self._replay
+        """While the block runs, the network runs by the sums of replays."""
+        before, self._replaying = self._replaying, True
         try:
             yield
         finally:
-            self._training = training
+            self._replaying = before
 
-    def current(self) -> ChannelExchange:
-        """The exchange; its network must have been connected."""
-        assert self._training is not None, "a tensor-parallel network runs on the ranks that share it"
-        return self._training
+    def run(self, op: COLLECTIVE, tensor: Tensor) -> Tensor:
+        """The output of a collective layer; the network must have been connected."""
+        assert self._training is not None and self._sums is not None, "its ranks run a tensor-parallel network"
+        if self._replaying:
+            return replayed(op, tensor, self._sums)
+        return _trained(op, tensor, self._training)
 
 
 class _ReduceScatter(torch.autograd.Function):
@@ -111,19 +117,18 @@ class _Divide(torch.autograd.Function):
 
 def collective(op: Op, exchanges: Exchanges) -> Callable[[Tensor], Tensor] | None:
     """The function of a collective layer; None for other layers."""
+    return partial(exchanges.run, op) if isinstance(op, COLLECTIVE) else None
+
+
+def _trained(op: COLLECTIVE, tensor: Tensor, exchange: ChannelExchange) -> Tensor:
+    result: Tensor
     match op:
         case ReduceScatter():
-            return partial(_apply, _ReduceScatter, exchanges)
+            result = _ReduceScatter.apply(tensor, exchange)
         case AllGather():
-            return partial(_apply, _AllGather, exchanges, op.channels, op.divided)
+            result = _AllGather.apply(tensor, exchange, op.channels, op.divided)
         case AllReduce():
-            return partial(_apply, _AllReduce, exchanges)
+            result = _AllReduce.apply(tensor, exchange)
         case Divide():
-            return partial(_apply, _Divide, exchanges)
-    return None
-
-
-def _apply(function: Any, exchanges: Exchanges, *rest: Any) -> Tensor:
-    *arguments, tensor = rest
-    result: Tensor = function.apply(tensor, exchanges.current(), *arguments)
+            result = _Divide.apply(tensor, exchange)
     return result

@@ -50,6 +50,8 @@ def _check(case: Case, device: torch.device) -> None:
 
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
+    if reason := parallel_refusal(case):  # without which there are no stages
+        raise InputError(reason)
     graph = network(case, dataset)
     stages_of(graph, case.cut)
     Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)

@@ -19,7 +19,7 @@ def _reason(case: Case) -> str:
     compiled, divided, samples = case.settings.get("COMPILE", "off"), case.split, case.replica_batch
     if divided.ranks != case.degree:
         return f"SPLIT {case['SPLIT']}: {divided.ranks} ranks, DEGREE is {case.degree}; allowed: a product of DEGREE"
-    if samples % case.chunks or samples < LEAST_SAMPLES * case.chunks:
+    if divided.stages > 1 and (samples % case.chunks or samples < LEAST_SAMPLES * case.chunks):
         allowed = f"divisors of {samples} up to {samples // LEAST_SAMPLES}"
         return f"CHUNKS {case.chunks}: a replica has {samples} samples a step; allowed: {allowed}"
     if not workload(case.workload).divides:

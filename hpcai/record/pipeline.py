@@ -9,6 +9,7 @@ class StageWork(Record, kw_only=True):
     """One stage of all models."""
 
     operations: Annotated[Count, about("operations executed by its ranks", unit="FLOP")]
+    micro_batches: Annotated[Count, about("micro-batches that its ranks trained, of all models")]
     busy: Annotated[Seconds, about("mean time of its ranks, neither waiting nor communicating", unit="s")]
     waiting: Annotated[Seconds, about("mean time of its ranks in transfers between stages, waits included", unit="s")]
     peak_bytes: Annotated[

@@ -5,7 +5,7 @@ from typing import cast
 
 import torch
 
-from hpcai.comm.channel_exchange import PackedExchange, ReplayExchange
+from hpcai.comm.channel_exchange import PackedExchange, ReplaySums
 from hpcai.comm.grid import Group
 from hpcai.comm.transfers import transfers
 from hpcai.models.module import Layers
@@ -20,7 +20,7 @@ class GroupExchange:
     """The exchanges of a rank with those that have other shards of its replica."""
 
     training: PackedExchange
-    replay: ReplayExchange
+    replay: ReplaySums
 
     def free(self) -> None:
         """The communicator is the group's."""
@@ -31,7 +31,7 @@ def exchange_of(group: Group, device: torch.device) -> GroupExchange:
     if NAME not in group.resources:
         divided, place = group.divided, group.place
         moves = transfers(group.shards, [divided.member(replace(place, shard=n)) for n in range(divided.shards)])
-        group.resources[NAME] = GroupExchange(PackedExchange(moves, device), ReplayExchange(group.shards))
+        group.resources[NAME] = GroupExchange(PackedExchange(moves, device), ReplaySums(group.shards))
     return cast(GroupExchange, group.resources[NAME])
 
 

@@ -26,6 +26,7 @@ from hpcai.train.gradient_queue import GradientQueue, gradient_queue
 
 CHANNELS, EXCHANGE = "channels", "exchange"  # bytes and seconds of exchanged channels
 ACTIVATIONS, STAGE_WAIT = "activations", "stage_wait"  # bytes and seconds of transfers between stages
+MICRO_BATCHES = "micro_batches"  # trained by a stage
 
 
 class Communication:
@@ -79,15 +80,17 @@ class Communication:
         return self._exposed.seconds + sum(other.timer.seconds for other in others if other is not None)
 
     def measured(self) -> dict[str, float]:
-        """Seconds of packing and bytes sent by link since the group was made, and those of channels and activations.
+        """Seconds of packing and bytes sent by link since the group was made, those of channels and activations, and
+        micro-batches.
 
         Per rank; waits for a GPU.
         """
         links, exchange, stages = self.group_links, self.exchange, self.stages
         channels = {CHANNELS: float(exchange.sent), EXCHANGE: exchange.timer.seconds} if exchange else {}
         activations = {ACTIVATIONS: float(stages.sent), STAGE_WAIT: stages.timer.seconds} if stages else {}
+        passed = {MICRO_BATCHES: float(stages.micro_batches)} if stages else {}
         sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
-        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels, **activations}
+        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels, **activations, **passed}
 
     @property
     def link_names(self) -> tuple[LinkName, ...]:

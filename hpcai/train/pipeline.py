@@ -7,6 +7,7 @@ section 3.2; with a flush at the end of each step, as in GPipe, Huang et al., 20
 
 from collections import deque
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import torch
@@ -14,8 +15,7 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai.comm.stage_links import StageLinks, Tensors
-from hpcai.inputfile.split import LEAST_SAMPLES
-from hpcai.networks.collective_layers import channels_of
+from hpcai.inputfile.split import micro_batches
 from hpcai.train.communication import Communication
 from hpcai.train.execution import Execution, Network
 from hpcai.train.gradient_buckets import GradientBuckets
@@ -25,10 +25,11 @@ from hpcai.train.state import TrainingState
 Bounds = tuple[int, int]  # first sample of a micro-batch and that after its last one
 
 
-def micro_batches(samples: int, chunks: int) -> list[Bounds]:
-    """Micro-batches of a batch: `chunks`, or as many as have LEAST_SAMPLES; their sizes differ by one at most."""
-    count = max(1, min(chunks, samples // LEAST_SAMPLES))
-    return [channels_of(number, count, samples) for number in range(count)]
+def bounds_of(samples: int, chunks: int) -> list[Bounds]:
+    """The micro-batches of a batch; the first ones have a sample more where it does not divide."""
+    count = micro_batches(samples, chunks)
+    size, larger = divmod(samples, count)
+    return list(pairwise(number * size + min(number, larger) for number in range(count + 1)))
 
 
 class Pipeline(Execution):
@@ -55,7 +56,7 @@ class Pipeline(Execution):
     def step(self, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int) -> Tensor:
         """Gradients of a batch, averaged over the replicas; the loss on the last stage, 0 on the others."""
         links, work = self.links, _Step(self, objective, state, x, y, number)
-        batches = micro_batches(len(y), self._chunks)
+        batches = bounds_of(len(y), self._chunks)
         early = min(links.stages - 1 - links.stage, len(batches))
         for batch in batches[:early]:
             links.send(work.forward(batch, self._received(batch)))
@@ -93,15 +94,15 @@ class Pipeline(Execution):
     ) -> Tensor:
         """A pass of each micro-batch through all stages, one after the other, by messages of whole objects.
 
-        The loss, the same on all stages.
+        The loss, the same on all stages. The batch is divided by torch, so that an error of `bounds_of` shows.
         """
         total = torch.zeros((), device=x.device)
-        batches = micro_batches(len(y), self._chunks) if backward else [(0, len(y))]
-        for begin, end in batches:
-            inputs = self._taken(x[begin:end])
+        count = micro_batches(len(y), self._chunks) if backward else 1
+        for images, labels in zip(x.tensor_split(count), y.tensor_split(count), strict=True):
+            inputs = self._taken(images)
             if self.links.last:
-                loss = objective(lambda *_, given=inputs: network(*given), inputs[0], y[begin:end], number)
-                loss = loss * ((end - begin) / len(y))
+                loss = objective(lambda *_, given=inputs: network(*given), inputs[0], labels, number)
+                loss = loss * (len(labels) / len(y))
                 total += loss.detach()
                 outputs: Tensors = (loss if scale is None else loss * scale,)
             else:
@@ -175,6 +176,7 @@ class _Step:
         else:
             torch.autograd.backward(_trained(outputs), gradients)
         self._pipeline.executed.end_backward()
+        self._pipeline.links.micro_batches += 1
         return tuple(tensor.grad for tensor in inputs if tensor.grad is not None)
 
 
@@ -189,7 +191,7 @@ class StageEvaluation(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         """Logits float[N, classes] of images float[N, C, H, W]."""
         links, found = self.links, []
-        for begin, end in micro_batches(len(images), self._chunks):
+        for begin, end in bounds_of(len(images), self._chunks):
             inputs = (images[begin:end],) if links.first else links.receive(end - begin)
             outputs = self.module(*inputs)
             found.append(outputs)

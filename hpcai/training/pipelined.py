@@ -10,7 +10,7 @@ from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.record.pipeline import Pipelined, StageWork
 from hpcai.train import step_times
-from hpcai.train.communication import ACTIVATIONS, STAGE_WAIT
+from hpcai.train.communication import ACTIVATIONS, MICRO_BATCHES, STAGE_WAIT
 from hpcai.train.state import Progress
 
 
@@ -20,6 +20,7 @@ def pipelined_by(case: Case, progress: Progress, group: Group, device: torch.dev
     if stages == 1:
         return None
     operations = _by_stage(group, progress.operations, MPI.SUM)
+    passed = _by_stage(group, int(progress.sent.get(MICRO_BATCHES, 0.0)), MPI.SUM)
     ranks = group.active.size // stages
     busy = _by_stage(group, step_times.busy_seconds(progress), MPI.SUM) / ranks
     waiting = _by_stage(group, progress.sent.get(STAGE_WAIT, 0.0), MPI.SUM) / ranks
@@ -31,6 +32,7 @@ def pipelined_by(case: Case, progress: Progress, group: Group, device: torch.dev
         stages=tuple(
             StageWork(
                 operations=int(operations[stage]),
+                micro_batches=int(passed[stage]),
                 busy=float(busy[stage]),
                 waiting=float(waiting[stage]),
                 peak_bytes=int(peaks[stage]),

@@ -7,6 +7,8 @@ from planting import Fault, replaced
 
 from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
+from hpcai.models.channel_collectives import _AllGather
+from hpcai.networks.collective_layers import channels_of
 from hpcai.train.layerwise import Shards
 
 
@@ -32,6 +34,20 @@ def own_channels_of_the_last_rank_lost() -> Fault:
         return gather
 
     return replaced(PackedExchange, "_gather_parts", make)
+
+
+def gradient_of_gathered_channels_not_summed() -> Fault:
+    """The partial gradient of a rank counts as the sum, which is still exchanged."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            found = genuine(ctx, *gradients)
+            first, end = channels_of(ctx.exchange.rank, ctx.exchange.ranks, ctx.channels)
+            return (gradients[0][:, first:end], *found[1:])
+
+        return staticmethod(backward)
+
+    return replaced(_AllGather, "backward", make)
 
 
 def each_shard_credited() -> Fault:

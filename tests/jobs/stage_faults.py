@@ -8,6 +8,7 @@ from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.comm.grid import Group
 from hpcai.comm.stage_links import StageLinks
+from hpcai.train import pipeline
 from hpcai.train.gradient_buckets import GradientBuckets
 from hpcai.train.pipeline import _Step
 
@@ -41,6 +42,24 @@ def gradients_of_a_micro_batch_lost() -> Fault:
         return backward
 
     return replaced(_Step, "backward", make)
+
+
+def micro_batch_trained_twice() -> Fault:
+    """The second micro-batch of a step is left out, for the first one."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def bounds(samples: int, chunks: int) -> Any:
+            found = genuine(samples, chunks)
+            return [found[0], *found[:1], *found[2:]] if torch.is_grad_enabled() else found
+
+        return bounds
+
+    return replaced(pipeline, "bounds_of", make)
+
+
+def one_micro_batch() -> Fault:
+    """Each step is one micro-batch, whatever CHUNKS says."""
+    return replaced(pipeline, "micro_batches", lambda genuine: lambda samples, chunks: 1)
 
 
 def each_stage_credited() -> Fault:
