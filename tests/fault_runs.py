@@ -32,6 +32,7 @@ VALIDATION = "validation samples not evaluated exactly once"
 APART = "pairwise disagreement of models, not 0"
 VENDOR_LOSS, GRADIENT, STATISTICS = COMPARED = (declared.LOSS.name, declared.GRADIENT.name, declared.STATISTICS.name)
 CLAIMS = declared.CLAIMS.name
+EVALUATED = declared.EVALUATED.name
 CEILING = declared.CEILING.name
 CHECKS = {
     RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION, CLAIMS,

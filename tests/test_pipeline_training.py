@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fault_runs import CLAIMS, DEVIATION, FAULTY, OPERATIONS, SAME, VALIDATION, Run
+from fault_runs import CLAIMS, DEVIATION, EVALUATED, FAULTY, OPERATIONS, SAME, VALIDATION, Run
 from launch import mpirun
 
 if TYPE_CHECKING:
@@ -190,6 +190,8 @@ FAULTS: dict[str, set[str]] = {
     "gradients_of_a_micro_batch_lost": {DEVIATION},
     "micro_batch_trained_twice": {DEVIATION},
     "one_micro_batch": {CLAIMS},
+    "outputs_of_other_samples": {EVALUATED},
+    "earlier_micro_batch_evaluated": {EVALUATED},
     "each_stage_credited": {OPERATIONS, VALIDATION},
 }
 OF_REPLICAS: dict[str, set[str]] = {"none": set(), "replica_not_averaged": {SAME, DEVIATION}}

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from fault_runs import DEVIATION, FAULTY, OPERATIONS, VALIDATION, Run
+from fault_runs import DEVIATION, EVALUATED, FAULTY, OPERATIONS, VALIDATION, Run
 from launch import mpirun
 
 if TYPE_CHECKING:
@@ -172,6 +172,8 @@ FAULTS: dict[str, set[str]] = {
     "partial_sum_of_a_rank_dropped": {DEVIATION},
     "own_channels_of_the_last_rank_lost": {DEVIATION},
     "gradient_of_gathered_channels_not_summed": {DEVIATION},
+    "channels_of_a_rank_lost_in_evaluation": {EVALUATED},
+    "channels_in_another_order_in_evaluation": {EVALUATED},
     "each_shard_credited": {OPERATIONS, VALIDATION},
 }
 

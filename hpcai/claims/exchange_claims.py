@@ -29,7 +29,16 @@ def _within(subject: Subject) -> bool:
     return raw.exchanged is None or raw.exchanged.seconds <= raw.phases.training
 
 
+def _evaluated(subject: Subject) -> bool:
+    return (subject.entry.raw.evaluation_deviation is None) == (subject.case.split.parts == 1)
+
+
 EXCHANGE = (
+    Claim(
+        "evaluation_deviation if, and only if, models are divided",
+        _evaluated,
+        changed("raw.evaluation_deviation", 0.5),
+    ),
     Claim("exchanged if, and only if, models are sharded", _there, changed("raw.exchanged", FORGED)),
     Claim(
         "exchanged.bytes: what the layers need",

@@ -9,6 +9,7 @@ from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.results.pipeline_cost import crossing_bytes, stage_operations
 
+PEAKS_APART = 1.1  # of two readings of the same peak
 STAGE = {"operations": 8, "micro_batches": 8, "busy": 1e-3, "waiting": 1e-3, "peak_bytes": 4096}
 FORGED = {"chunks": 8, "bytes": 4096.0, "stages": [STAGE, STAGE]}
 
@@ -64,6 +65,26 @@ def _within(subject: Subject) -> bool:
     return all(stage.busy + stage.waiting <= raw.phases.training * (1 + 1e-9) for stage in stages)
 
 
+def _means(subject: Subject) -> bool:
+    """The stages' times have the means that are measured over all ranks; transfers are part of the communication."""
+    raw = subject.entry.raw
+    if raw.pipeline is None:
+        return True
+    stages = raw.pipeline.stages
+    busy, waiting = (sum(values) / len(stages) for values in zip(*((s.busy, s.waiting) for s in stages), strict=True))
+    waiting += raw.exchanged.seconds if raw.exchanged else 0.0
+    whole = subject.case.split.replicas > 1 or isclose(waiting, raw.waiting_seconds.communication, abs_tol=1e-6)
+    within = waiting <= raw.waiting_seconds.communication + 1e-6
+    return whole and within and isclose(busy, raw.busy_seconds.mean, abs_tol=1e-6)
+
+
+def _peaks(subject: Subject) -> bool:
+    """No stage used more than the rank that used most in the whole test, as the kernel counts: late, by processor."""
+    found, memory = subject.entry.raw.pipeline, subject.entry.memory
+    most = memory.device_peak_bytes if memory.accelerated else memory.peak_bytes
+    return found is None or max(stage.peak_bytes for stage in found.stages) <= PEAKS_APART * most
+
+
 _TWO = changed("settings.PARALLEL", PIPELINE)
 
 PIPELINED = (
@@ -84,5 +105,15 @@ PIPELINED = (
         "pipeline.stages: busy and waiting within the training",
         _within,
         changed("raw.pipeline", {**FORGED, "stages": [{**STAGE, "waiting": 1e9}]}),
+    ),
+    Claim(
+        "pipeline.stages: their means are those of all ranks",
+        _means,
+        together(_TWO, changed("raw.pipeline", {**FORGED, "stages": [{**STAGE, "waiting": 0.0}]})),
+    ),
+    Claim(
+        "pipeline.stages: peak_bytes up to that of the test",
+        _peaks,
+        together(_TWO, changed("raw.pipeline", {**FORGED, "stages": [{**STAGE, "peak_bytes": 2**60}]})),
     ),
 )

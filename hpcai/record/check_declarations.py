@@ -120,6 +120,12 @@ VALIDATED = CheckDeclaration(
     "validation samples not evaluated exactly once",
     "validation samples missing, counted twice or exchanged; all validations",
 )
+EVALUATED = CheckDeclaration(
+    "evaluation of divided models: worst deviation",
+    "`PARALLEL` other than `data` only: difference of a sample's outputs from those by the simple path of replays / "
+    "bound; the worst sample of a batch after the training",
+    limit=1.0,
+)
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
     "generated data only: max(0, quality - ceiling) / standard error; NOT CHECKED for other data",
@@ -138,5 +144,5 @@ CLAIMS = CheckDeclaration(
 )
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
-    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, FINITE, EXECUTED, VALIDATED, CEILING, DISAGREEMENT, CLAIMS),
+    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, CLAIMS),
 )

@@ -168,6 +168,9 @@ class TrainingRaw(Record, kw_only=True):
     pipeline: Annotated[Pipelined | None, about("PARALLEL pipeline and mixed only: the stages")] = None
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
+    evaluation_deviation: Annotated[
+        float | None, about("PARALLEL other than data only: evaluation against the simple path / bound, worst sample")
+    ] = None
 
 
 class TrainingRow(Row, kw_only=True):

@@ -30,6 +30,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
         declared.FINITE.of(work.diverged_models),
         declared.EXECUTED.of(not_executed(operations)),
         declared.VALIDATED.of(work.validation_miscounted),
+        *evaluated(raw.evaluation_deviation),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
     )
@@ -52,6 +53,12 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
     yield declared.LOSS.of(vendor_comparison.loss_share(found))
     yield declared.GRADIENT.of(vendor_comparison.gradient_share(found.gradient, case.precision))
     yield declared.STATISTICS.of(vendor_comparison.statistics_share(found.statistics, pixels))
+
+
+def evaluated(deviation: float | None) -> Iterator[Check]:
+    """Check of the evaluation of divided models; none of others."""
+    if deviation is not None:
+        yield declared.EVALUATED.of(deviation)
 
 
 def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:

@@ -25,6 +25,7 @@ from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
 from hpcai.results.reached import first_reaching
+from hpcai.train.evaluation_check import evaluation_deviation
 from hpcai.train.loop import Training
 from hpcai.train.providers import use_custom
 from hpcai.train.state import CurvePoint, Progress
@@ -186,6 +187,8 @@ class _Stages(Generic[Entry, Together, Raw]):
         """The measurements of all ranks; `miscounted` is of the ensemble's validation."""
         trained, group, samples = self.trained, self.group, len(self.dataset.validation)
         memory.release_unused()  # the profiler's records would fragment the memory of a step's large blocks
+        with self.phases.measure("replay"):
+            deviation = evaluation_deviation(trained, self.case.precision)
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
         curve, steps = self._curve(), trained.state.progress.steps
@@ -211,6 +214,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
             energy=self.energy.measured(),
+            evaluation_deviation=deviation,
         )
         return self.task.raw(shared, curve, together, trained)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+import torch
 from planting import Fault, replaced
 
 from hpcai.comm.channel_exchange import PackedExchange
@@ -34,6 +35,27 @@ def own_channels_of_the_last_rank_lost() -> Fault:
         return gather
 
     return replaced(PackedExchange, "_gather_parts", make)
+
+
+def _in_evaluation(name: str, change: Callable[[Any, Any], Any]) -> Fault:
+    """What an exchange gives in evaluation mode is changed."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def exchange(self: Any, *given: Any) -> Any:
+            found = genuine(self, *given)
+            return change(self, found) if torch.is_inference_mode_enabled() else found
+
+        return exchange
+
+    return replaced(PackedExchange, name, make)
+
+
+def channels_of_a_rank_lost_in_evaluation() -> Fault:
+    return _in_evaluation("reduce_scatter", lambda self, found: found * (self.rank != 1))
+
+
+def channels_in_another_order_in_evaluation() -> Fault:
+    return _in_evaluation("all_gather", lambda self, found: found.flip(1))
 
 
 def gradient_of_gathered_channels_not_summed() -> Fault:

@@ -62,6 +62,30 @@ def one_micro_batch() -> Fault:
     return replaced(pipeline, "micro_batches", lambda genuine: lambda samples, chunks: 1)
 
 
+def outputs_of_other_samples() -> Fault:
+    """Evaluation gives the outputs of a batch in the reverse order."""
+    return replaced(
+        pipeline.StageEvaluation, "forward", lambda genuine: lambda self, images: genuine(self, images).flip(0)
+    )
+
+
+def earlier_micro_batch_evaluated() -> Fault:
+    """In evaluation a stage computes with the micro-batch before, if that had as many samples."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def exchange(self: Any, gradients: Any, samples: int) -> Any:
+            given = genuine(self, gradients, samples)
+            if not samples or torch.is_grad_enabled():
+                return given
+            before, self.evaluated = getattr(self, "evaluated", given), tuple(each.clone() for each in given)
+            same = [tensor.shape for tensor in before] == [tensor.shape for tensor in given]
+            return before if same else given
+
+        return exchange
+
+    return replaced(StageLinks, "exchange_with_previous", make)
+
+
 def each_stage_credited() -> Fault:
     """Samples count on every stage of a model, not on the last."""
     return replaced(Group, "counts", lambda genuine: property(lambda self: True))
