@@ -32,7 +32,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install run test test-slow test-all test-exhaustive test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 
@@ -65,10 +65,13 @@ gpu-check: $(READY) ## all that needs a GPU: tests, our kernels beside the vendo
 	.venv/bin/python benchmarks/gpu_check.py
 
 test-slow: $(READY) ## the tests that take long, or show more of what others show
-	.venv/bin/python -m pytest -m "slow and not network"
+	.venv/bin/python -m pytest -m "slow and not network and not exhaustive"
 
 test-all: $(READY) ## `make test` and `make test-slow` in one, with one summary; what .ci/run runs
-	.venv/bin/python -m pytest -m "not network"
+	.venv/bin/python -m pytest -m "not network and not exhaustive"
+
+test-exhaustive: $(READY) ## every case of what slow tests have a sample of: a quarter of an hour
+	.venv/bin/python -m pytest -m exhaustive
 
 test-network: $(READY) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
