@@ -36,6 +36,7 @@ def test_sweeps_multiply_the_grids_with_their_splits() -> None:
         (("2x1x2 SPLIT",), "SPLIT 2x1x2 has no effect with PARALLEL data; allowed: PARALLEL mixed, or SPLIT 1x1x1"),
         (("tensor PARALLEL", "4 CHUNKS"), "CHUNKS 4 has no effect with PARALLEL tensor; allowed: PARALLEL pipeline or"),
         (("mixed PARALLEL", "2x2 SPLIT"), "SPLIT: 2x2 is no split; allowed: replicas x shards x stages, as 2x1x2"),
+        (("mixed PARALLEL", "9999x99999x99 SPLIT"), "SPLIT: 9999x99999x99 is no split"),  # too many ranks
         (("expert PARALLEL",), "PARALLEL: expert is unknown"),
     ],
 )
@@ -48,6 +49,7 @@ def test_values_that_do_not_fit_are_refused(lines: tuple[str, ...], says: str) -
     [
         (("mixed PARALLEL", "2x1x2 SPLIT"), ""),
         (("mixed PARALLEL", "2x1x1 SPLIT"), "SPLIT 2x1x1: 2 ranks, DEGREE is 4; allowed: a product of"),
+        (("mixed PARALLEL", "1x1x999999999 SPLIT"), "SPLIT 1x1x999999999: 999999999 ranks, DEGREE is 4"),  # at once
         (("pipeline PARALLEL", "5 CHUNKS"), "CHUNKS 5: a replica has 32 samples a step; allowed: divisors of 32"),
         (("pipeline PARALLEL", "32 CHUNKS"), "CHUNKS 32: a replica has 32 samples a step"),
         (("pipeline PARALLEL", "16 CHUNKS", "int8 PRECISION", "lamb OPTIMISER", "int8 WIRE"), ""),
@@ -62,3 +64,14 @@ def test_what_cannot_be_divided_is_refused_by_name_and_reason(lines: tuple[str, 
     (case,) = cases("1 GROUPS", "4 DEGREE", "8 BATCH", *lines)
     refused = parallel_refusal(case)
     assert reason in refused and bool(refused) == bool(reason)
+
+
+def test_a_model_of_one_rank_trains_on_any_batch_whatever_the_mode() -> None:
+    for lines in (("tensor PARALLEL",), ("mixed PARALLEL", "1x1x1 SPLIT"), ("pipeline PARALLEL",)):
+        (case,) = cases("1 GROUPS", "1 DEGREE", "1 BATCH", *lines)
+        assert not parallel_refusal(case)
+
+
+def test_micro_batches_of_very_many_stages_are_found_at_once() -> None:
+    (case,) = cases("1 GROUPS", "1000000000 DEGREE", "7 BATCH", "pipeline PARALLEL", ranks=10**9)
+    assert case.chunks == 35 * 10**8
