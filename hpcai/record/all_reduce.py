@@ -54,7 +54,7 @@ class SentGradients(Record, kw_only=True):
     bytes: Annotated[
         dict[str, NonNegative], about("bytes sent in a step, by link: group; node, between; row, column", unit="B")
     ]
-    packing: Annotated[Seconds, about("time of packing gradients for the wire, beside the backward pass", unit="s")]
+    packing: Annotated[Seconds, about("time of packing gradients for the wire", unit="s")]
 
     def __hash__(self) -> int:
         return hash((*self.bytes.items(), self.packing))

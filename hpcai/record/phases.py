@@ -56,7 +56,7 @@ class Phases(Record, kw_only=True):
     exposed_communication: Annotated[
         Seconds,
         about(
-            "part of training: from a step's last gradient to the end of the averaging",
+            "part of training: from a step's last gradient to the end of the averaging; exchanges of shards and stages",
             unit="s",
             label="phase exposed communication (in training), s",
         ),

@@ -13,7 +13,7 @@ class StageWork(Record, kw_only=True):
     busy: Annotated[Seconds, about("mean time of its ranks, neither waiting nor communicating", unit="s")]
     waiting: Annotated[Seconds, about("mean time of its ranks in transfers between stages, waits included", unit="s")]
     peak_bytes: Annotated[
-        Positive, about("peak memory of its ranks: resident, on GPUs what torch held there", unit="B")
+        Positive, about("peak memory of its ranks after training: resident, on GPUs what torch held there", unit="B")
     ]
 
 

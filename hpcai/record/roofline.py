@@ -22,7 +22,7 @@ class Intensity(Record, kw_only=True):
     communication: Annotated[
         float | None,
         about(
-            "operations of a step / bytes that a rank sends in it to average gradients",
+            "operations of a full step / mean bytes that a rank sends in one: gradients, channels, activations",
             label="FLOP per byte all-reduced",
             absent="n/a, one rank",
         ),

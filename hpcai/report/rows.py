@@ -108,7 +108,7 @@ def sent_note(sent: SentGradients | None) -> Iterator[str]:
     """Note on what a rank sent, link by link."""
     if sent:
         by_link = ", ".join(f"{nbytes:.0f} bytes by {name}" for name, nbytes in sent.bytes.items())
-        yield f"Sent    : a step {by_link}; packing {sent.packing:.3f} s, beside the backward pass"
+        yield f"Sent    : a step {by_link}; packing {sent.packing:.3f} s"
 
 
 def stage_notes(found: Pipelined | None) -> Iterator[str]:
