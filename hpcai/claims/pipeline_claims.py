@@ -11,7 +11,7 @@ from hpcai.results.pipeline_cost import crossing_bytes, stage_operations
 
 PEAKS_APART = 1.1  # of two readings of the same peak
 STAGE = {"operations": 8, "micro_batches": 8, "busy": 1e-3, "waiting": 1e-3, "peak_bytes": 4096}
-FORGED = {"chunks": 8, "bytes": 4096.0, "stages": [STAGE, STAGE]}
+FORGED = {"bytes": 4096.0, "stages": [STAGE, STAGE]}
 
 
 def _there(subject: Subject) -> bool:
@@ -35,11 +35,6 @@ def _operations(subject: Subject) -> bool:
     if raw.pipeline is None:
         return True
     return [stage.operations for stage in raw.pipeline.stages] == stage_operations(case, raw, _samples(subject))
-
-
-def _chunks(subject: Subject) -> bool:
-    found = subject.entry.raw.pipeline
-    return found is None or found.chunks == subject.case.chunks
 
 
 def _trained(subject: Subject) -> bool:
@@ -91,11 +86,6 @@ PIPELINED = (
     Claim("pipeline if, and only if, there are several stages", _there, changed("raw.pipeline", FORGED)),
     Claim("pipeline.bytes: what crosses between stages", _crossing, together(_TWO, changed("raw.pipeline", FORGED))),
     Claim("pipeline.stages: operations of layers", _operations, together(_TWO, changed("raw.pipeline", FORGED))),
-    Claim(
-        "pipeline.chunks: CHUNKS",
-        _chunks,
-        together(_TWO, changed("raw.pipeline", {**FORGED, "chunks": 3})),
-    ),
     Claim(
         "pipeline.stages: micro-batches of all steps",
         _trained,

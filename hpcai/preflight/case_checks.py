@@ -50,13 +50,11 @@ def _check(case: Case, device: torch.device) -> None:
 
 
 def _check_training(case: Case, dataset: Any, device: torch.device) -> None:
-    if reason := parallel_refusal(case):  # without which there are no stages
+    if reason := _refused_here(case, device):  # among others a split without stages to cut
         raise InputError(reason)
     graph = network(case, dataset)
     stages_of(graph, case.cut)
     Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
-    if reason := _refused_here(case, device):
-        raise InputError(reason)
     smallest = min(height * width for _, height, width in (s for s in graph.shapes.values() if len(s) == 3))
     least = LEAST_POISSON * case.split.replicas
     if case.groups > 1 and case.settings.get("SAMPLER") == "poisson" and len(dataset.train) < least:

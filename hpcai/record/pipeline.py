@@ -20,7 +20,6 @@ class StageWork(Record, kw_only=True):
 class Pipelined(Record, kw_only=True):
     """What the stages of the models did in the timed training steps."""
 
-    chunks: Annotated[Count, about("micro-batches of a full step")]
     bytes: Annotated[float, about("bytes that a rank sent to other stages, mean over the ranks", unit="B")]
     stages: Annotated[tuple[StageWork, ...], about("the stages, in the order of the layers")]
 
@@ -34,7 +33,7 @@ class PipelineCost(Record, kw_only=True):
     expected_bubble: Annotated[
         float,
         about(
-            "(stages - 1) / (chunks + stages - 1) (Huang et al., GPipe, 2019, section 2.3)",
+            "(stages - 1) / (CHUNKS + stages - 1) (Huang et al., GPipe, 2019, section 2.3)",
             label="share of training, bubble by formula",
         ),
     ]

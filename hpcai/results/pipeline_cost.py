@@ -34,7 +34,7 @@ def pipeline_cost(case: Case, raw: TrainingRaw) -> PipelineCost | None:
     steps, samples = raw.work.steps / case.groups, raw.work.samples + raw.work.skipped_samples
     return PipelineCost(
         bubble=sum(stage.waiting for stage in found.stages) / len(found.stages) / raw.phases.training,
-        expected_bubble=expected_bubble(case.split.stages, found.chunks),
+        expected_bubble=expected_bubble(case.split.stages, case.chunks),
         sent=found.bytes / steps,
         needed=crossing_bytes(case, raw, samples) / steps,
     )

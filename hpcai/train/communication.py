@@ -80,17 +80,16 @@ class Communication:
         return self._exposed.seconds + sum(other.timer.seconds for other in others if other is not None)
 
     def measured(self) -> dict[str, float]:
-        """Seconds of packing and bytes sent by link since the group was made, those of channels and activations, and
-        micro-batches.
+        """Seconds of packing and bytes sent by link since the group was made; of channels and between stages as well.
 
         Per rank; waits for a GPU.
         """
         links, exchange, stages = self.group_links, self.exchange, self.stages
         channels = {CHANNELS: float(exchange.sent), EXCHANGE: exchange.timer.seconds} if exchange else {}
-        activations = {ACTIVATIONS: float(stages.sent), STAGE_WAIT: stages.timer.seconds} if stages else {}
-        passed = {MICRO_BATCHES: float(stages.micro_batches)} if stages else {}
+        staged = {ACTIVATIONS: float(stages.sent), STAGE_WAIT: stages.timer.seconds} if stages else {}
+        staged |= {MICRO_BATCHES: float(stages.micro_batches)} if stages else {}
         sent = {str(name): nbytes for name, nbytes in links.sent().items()} if links else {}
-        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels, **activations, **passed}
+        return {"packing": links.packing.seconds if links else 0.0, **sent, **channels, **staged}
 
     @property
     def link_names(self) -> tuple[LinkName, ...]:

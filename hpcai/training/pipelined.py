@@ -5,7 +5,6 @@ import torch
 from mpi4py import MPI
 
 from hpcai.comm.grid import Group
-from hpcai.inputfile import Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.record.pipeline import Pipelined, StageWork
@@ -14,7 +13,7 @@ from hpcai.train.communication import ACTIVATIONS, MICRO_BATCHES, STAGE_WAIT
 from hpcai.train.state import Progress
 
 
-def pipelined_by(case: Case, progress: Progress, group: Group, device: torch.device) -> Pipelined | None:
+def pipelined_by(progress: Progress, group: Group, device: torch.device) -> Pipelined | None:
     """The stages of all models; None without a pipeline. Collective over the grid."""
     stages = group.divided.stages
     if stages == 1:
@@ -27,7 +26,6 @@ def pipelined_by(case: Case, progress: Progress, group: Group, device: torch.dev
     peak = devices.peak_memory(device) if device.type == "cuda" else memory.peak()
     peaks = _by_stage(group, peak, MPI.MAX)
     return Pipelined(
-        chunks=case.chunks,
         bytes=step_times.mean(progress.sent.get(ACTIVATIONS, 0.0), group.active),
         stages=tuple(
             StageWork(

@@ -210,7 +210,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             site_kernels=self.active.site_kernels,
             all_reduce=reduced,
             exchanged=exchanged_by(trained.state.progress.sent, group),
-            pipeline=pipelined_by(self.case, trained.state.progress, group, self.device),
+            pipeline=pipelined_by(trained.state.progress, group, self.device),
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
             energy=self.energy.measured(),
