@@ -32,10 +32,11 @@ VALIDATION = "validation samples not evaluated exactly once"
 APART = "pairwise disagreement of models, not 0"
 VENDOR_LOSS, GRADIENT, STATISTICS = COMPARED = (declared.LOSS.name, declared.GRADIENT.name, declared.STATISTICS.name)
 CLAIMS = declared.CLAIMS.name
+STALE, STILL, OUTSIDE, CLOCKS, OTHERS = BESIDE = tuple(each.name for each in declared.BESIDE)
 EVALUATED = declared.EVALUATED.name
 CEILING = declared.CEILING.name
 CHECKS = {
-    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, LOSS, OPERATIONS, VALIDATION, CLAIMS,
+    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, LOSS, OPERATIONS, VALIDATION, CLAIMS,
 }  # fmt: skip
 
 INPUT = """\
@@ -169,7 +170,7 @@ def holds(run: Run, index: int, expected: set[str], perhaps: Set[str] = frozense
     row, test = run.rows[index], run.result["tests"][index]
     assert set(row) == run.names | ({APART} if test["p"] > 1 else set())
     failed = {name for name, verdict in row.items() if verdict == "FAILED"}
-    assert failed - perhaps == expected - perhaps
+    assert failed - perhaps == expected - perhaps, failed
     unchecked = {CLAIMS} if failed - {CLAIMS} else set()  # of a test that FAILED by a different check
     assert {name for name, verdict in row.items() if verdict != "PASSED"} == failed | unchecked
     assert all(row[name] == "NOT CHECKED" for name in unchecked)

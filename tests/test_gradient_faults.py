@@ -26,7 +26,7 @@ def findings(group: "Group", **how: Any) -> "Findings":
     made = training(group, samples=80 * group.degree, epochs=2, **how)
     made.warm_up()
     made.run(Phases(CPU), unending())
-    found = made.replay.findings
+    found = made.checks.findings
     found.deviation = group.model.allreduce(found.deviation, MPI.MAX)
     found.lost = group.model.allreduce(found.lost, MPI.MAX)
     found.changed += group.model.allreduce(int(differs_from_others(made.state.module, group)))

@@ -138,7 +138,7 @@ def test_a_wrong_reduction_is_detected_before_the_clock_and_by_replayed_steps() 
     from hpcai.record.check_declarations import TERM_LOST
 
     made, wrong = trained("halves", fault=True)
-    found = made.replay.findings
+    found = made.checks.findings
     if made.group.degree > 1:
         assert wrong == 300
         assert found.deviation[0] > 3 and found.lost[0] > 3 * TERM_LOST

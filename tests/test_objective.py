@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from socket import gethostname
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -15,6 +16,8 @@ FRAMES, BATCH = 12, 3
 
 class NoValidation:
     """A validation without samples."""
+
+    shard = SimpleNamespace(steps=0)
 
     def warm_up(self, module: Any) -> None:
         """Nothing to evaluate."""
@@ -69,7 +72,7 @@ def test_a_detector_trains_by_the_loop_and_its_audited_steps_repeat() -> None:
     first, second = detecting(alone()), detecting(alone())
     run(first), run(second)
     assert bits(first.state.snapshot()) == bits(second.state.snapshot())
-    found = first.replay.findings
+    found = first.checks.findings
     assert found.replayed == 2 and found.deviation[0] < 0.5 and found.lost[0] < 0.1
     assert (found.wrong_epochs, found.changed) == (0, 0)
     progress, each = first.state.progress, count(GRAPH, "model").total
@@ -93,7 +96,7 @@ def test_an_audit_detects_another_objective(fault: Any) -> None:
     training = detecting(alone())
     fault(training)
     run(training)
-    found = training.replay.findings
+    found = training.checks.findings
     assert max(found.deviation[0], found.lost[0] / 0.25) > 1
 
 
@@ -135,6 +138,6 @@ def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
         run(training)
         average_statistics(training.state.module, group)
         assert not differs_from_others(training.state.module, group)
-    found = training.replay.findings
+    found = training.checks.findings
     assert found.replayed == 2 and found.deviation[0] < 0.5 and found.changed == 0
     assert training.state.progress.samples == 2 * FRAMES

@@ -138,5 +138,5 @@ def test_a_fault_of_an_optimiser_is_detected(name: str, fault: str) -> None:
     trained = made(name)
     FAULTS[name][fault](trained)
     trained.run(Phases(CPU), unending())
-    found = trained.replay.findings
+    found = trained.checks.findings
     assert max(found.deviation[0], found.lost[0] / TERM_LOST) > 1

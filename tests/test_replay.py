@@ -9,21 +9,29 @@ import torch
 from tiny import CPU, alone, training, unending
 
 from hpcai.clock import Phases
+from hpcai.data.audit_draws import drawn_steps
+from hpcai.formulas.audits import MOST
 from hpcai.record.check_declarations import TERM_LOST
 from hpcai.train.loop import Training
 from hpcai.train.objective import Classification
 from hpcai.train.precision import LossScaler
-from hpcai.train.replay import Findings, rounding_allowance
+from hpcai.train.replay import rounding_allowance
+from hpcai.train.training_checks import Findings
 
 Tensors = list[torch.Tensor]
+
+
+def counts(found: Findings) -> set[str]:
+    """The names of the counts that are not 0, but for the number of audited steps."""
+    return {name for name, value in vars(found).items() if isinstance(value, int) and value} - {"replayed"}
 
 
 def ran(trained: Training) -> Findings:
     """The findings of the whole training."""
     trained.warm_up()
     trained.run(Phases(CPU), unending())
-    trained.replay.check_weights()
-    return trained.replay.findings
+    trained.checks.check_weights()
+    return trained.checks.findings
 
 
 @pytest.mark.parametrize(
@@ -40,7 +48,8 @@ def ran(trained: Training) -> Findings:
 )
 def test_a_clean_training_is_far_within_the_limits(changes: dict[str, Any]) -> None:
     found = ran(training(alone(), epochs=6, **changes))
-    assert (found.replayed, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert 6 <= found.replayed <= 6 * MOST
+    assert counts(found) == set(), found
     assert found.deviation[0] < 0.2
     assert found.lost[0] < 0.1 * TERM_LOST
     assert found.deviation[1].startswith("model 0, epoch ")
@@ -52,7 +61,8 @@ def test_a_clean_training_in_16_bits_is_far_within_the_limits(precision: str, mo
     trained = training(alone(), samples=160, epochs=6, precision=precision)
     found = ran(trained)
     assert (trained.state.skipped_steps > 5) == (precision in ("fp16", "halffp16"))
-    assert (found.replayed, found.wrong_epochs, found.changed) == (6, 0, 0)
+    assert 6 <= found.replayed <= 6 * MOST
+    assert counts(found) == set(), found
     assert found.deviation[0] < 0.2
     assert found.lost[0] < 0.2 * TERM_LOST
 
@@ -73,16 +83,17 @@ def test_a_step_is_skipped_iff_it_overflows(monkeypatch: pytest.MonkeyPatch, pre
 
     scaler.check = check  # type: ignore[method-assign]
     trained.run(Phases(CPU), unending())
-    assert trained.replay.findings.deviation[0] > 3
+    assert trained.checks.findings.deviation[0] > 3
 
 
 def test_the_audit_does_not_affect_training_or_credit(monkeypatch: pytest.MonkeyPatch) -> None:
     audited, plain = training(alone()), training(alone())
-    for name in ("begin", "close", "before", "after", "note"):
-        monkeypatch.setattr(plain.replay, name, lambda *_: None)
+    for name in ("begin", "close", "before", "after", "note", "start", "judge"):
+        monkeypatch.setattr(plain.checks, name, lambda *_: None)
     for trained in (audited, plain):
         trained.run(Phases(CPU), unending())
-    assert (audited.replay.findings.replayed, plain.replay.findings.replayed) == (3, 0)
+    assert audited.checks.findings.replayed >= 3
+    assert not plain.checks.findings.replayed
     assert audited.state.progress.operations == plain.state.progress.operations
     states = [trained.state.module.state_dict() for trained in (audited, plain)]
     assert all(torch.equal(states[0][name], states[1][name]) for name in states[0])
@@ -107,14 +118,20 @@ def test_only_steps_repeated_by_other_kernels_may_differ_by_more(
 
 
 def test_the_audited_steps_are_spread_over_the_epoch() -> None:
-    trained = training(alone(), samples=80, epochs=100)
-    steps = []
-    for epoch in range(100):
-        trained.state.progress.epoch = epoch
-        trained.replay.begin()
-        steps.append(trained.replay.step)
+    steps = [step for epoch in range(100) for step in drawn_steps(1, range(10), entropy=7, group=0, epoch=epoch)]
     assert set(steps) == set(range(10))
     assert max(Counter(steps).values()) < 25
+
+
+def test_the_audited_steps_come_from_new_entropy_in_each_training() -> None:
+    trained = [training(alone(), samples=160, epochs=1) for _ in range(2)]
+    for each in trained:
+        each.checks.audited.entropy = 0  # not drawn yet
+        each.run(Phases(CPU), unending())
+    assert trained[0].checks.audited.entropy != trained[1].checks.audited.entropy
+    for each in trained:
+        steps = [step for _, step in each.checks.audited.done]
+        assert steps == drawn_steps(1, range(each.shard.steps), each.checks.audited.entropy, 0, 0)
 
 
 # --- faults of a step
@@ -202,7 +219,7 @@ def test_a_faulty_step_is_far_outside_the_limits(fault: str) -> None:
     trained = training(alone(), samples=160, epochs=4)
     FAULTS[fault](trained)
     trained.run(Phases(CPU), unending())
-    found = trained.replay.findings
+    found = trained.checks.findings
     assert max(found.deviation[0], found.lost[0] / TERM_LOST) > 3
     assert (found.wrong_epochs, found.changed) == (0, 0)
 
@@ -230,7 +247,7 @@ def test_one_bit_that_flips_outside_of_steps_is_detected(monkeypatch: pytest.Mon
     trained.run(Phases(CPU), unending())
     if when == "after the last one":
         flipped(trained, bit)
-    assert trained.replay.measured().changed_ranks == (2 if when == "in a validation" else 1)
+    assert trained.checks.measured().changed_ranks == (2 if when == "in a validation" else 1)
 
 
 def test_one_bit_of_a_velocity_is_detected() -> None:
@@ -238,7 +255,7 @@ def test_one_bit_of_a_velocity_is_detected() -> None:
     trained.run(Phases(CPU), unending())
     parameter = trained.state.module.get_parameter("branch.weight")
     flipped(trained, 3, trained.state.optimiser.state[parameter]["momentum_buffer"])
-    assert trained.replay.measured().changed_ranks == 1
+    assert trained.checks.measured().changed_ranks == 1
 
 
 def test_a_running_statistic_changed_outside_of_steps_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -247,4 +264,4 @@ def test_a_running_statistic_changed_outside_of_steps_is_detected(monkeypatch: p
     validate = trained.validation.run
     monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), validate(*a))[1])
     trained.run(Phases(CPU), unending())
-    assert trained.replay.measured().changed_ranks == 2
+    assert trained.checks.measured().changed_ranks == 2

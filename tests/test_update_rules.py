@@ -137,8 +137,8 @@ def test_a_fault_in_an_added_rule_is_detected() -> None:
     assert worst(trained) > 3
     assert worst(training(alone(), samples=160, epochs=4, rule=RECIPE.rule)) < 0.2
     as_if_damped = training(alone(), samples=160, epochs=4, rule=RECIPE.rule)
-    as_if_damped.replay._recipe = damped().recipe  # the optimiser is SGD, the recipe another rule
-    as_if_damped.replay._snapshot._rule = damped().recipe.rule
+    as_if_damped.checks.audited._recipe = damped().recipe  # the optimiser is SGD, the recipe another rule
+    as_if_damped.checks.audited._snapshots[0]._rule = damped().recipe.rule
     assert worst(as_if_damped) > 3
 
 
@@ -150,7 +150,7 @@ def test_the_number_of_the_update_reaches_the_formula() -> None:
 
 def worst(trained: Training) -> float:
     trained.run(Phases(CPU), unending())
-    found = trained.replay.findings
+    found = trained.checks.findings
     return max(found.deviation[0], found.lost[0] / TERM_LOST)
 
 

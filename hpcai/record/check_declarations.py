@@ -108,6 +108,31 @@ CHANGED = CheckDeclaration(
     "weights changed outside of steps: ranks",
     "times that the bits of weights, statistics or momentum differ from those after the last step; all ranks",
 )
+STALE = CheckDeclaration(
+    "gradients missing or of an earlier step: tensors",
+    "tensors whose gradient is missing in a step, or equals in 4 to 8 elements that of an earlier step of the epoch; "
+    "all ranks and steps",
+)
+STILL = CheckDeclaration(
+    "tensors that did not move in a step",
+    "tensors of which up to 8 elements stayed as they were in a step whose rule moves them by more than 2 spacings of "
+    "their type; all ranks and epochs",
+)
+OUTSIDE = CheckDeclaration(
+    "steps outside of the training time",
+    "backward passes and updates that ran outside of the training time, and steps credited but not updated in it; all "
+    "ranks",
+)
+TRAINING_CLOCKS = CheckDeclaration(
+    "training time by two clocks: deviation",
+    "|training time - seconds by a second clock| / (1e-3 of these + 0.01 s); the worst rank",
+    limit=1.0,
+)
+OTHERS = CheckDeclaration(
+    "evaluations of weights other than the last",
+    "evaluations in which checksums of weights and statistics, at the first batch or at the end, are not those that "
+    "the training left; all ranks",
+)
 FINITE = CheckDeclaration(
     "loss not finite: models",
     "models with a mean loss of an epoch, an output or, of detectors, a weight that is not finite",
@@ -142,7 +167,9 @@ CLAIMS = CheckDeclaration(
     "violated claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
     absent="n/a, test failed",
 )
+BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a training that older results lack
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
-    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, CLAIMS),
+    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING),
+    *(DISAGREEMENT, CLAIMS),
 )

@@ -19,7 +19,7 @@ from hpcai.record.preflight import (
     VendorComparison,
     Worst,
 )
-from hpcai.record.record import Backend, Count, Record, Seconds, about
+from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
 
@@ -79,14 +79,39 @@ class Members(Record, Generic[Value], kw_only=True):
     best: Annotated[Value, Meta(ge=0), about("best of all models and validations")]
 
 
-class Replay(Record, kw_only=True):
-    """Replayed steps compared with their float64 formula, and weights changed outside of steps."""
+class Audits(Record, kw_only=True):
+    """Audited steps of the first model."""
 
-    steps: Annotated[Count, about("steps replayed")]
+    entropy: Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}"), about("what the steps are drawn from, 16 digits")]
+    steps: Annotated[tuple[tuple[Count, Count], ...], about("epoch and step of each, from 0")]
+
+
+class Replay(Record, kw_only=True):
+    """Checks beside the training: audited steps replayed and compared with their float64 formula, gradients, clocks."""
+
+    steps: Annotated[Count, about("audited steps, replayed")]
     wrong_epochs: Annotated[Count, about("epochs whose samples are not those that seed, model and epoch give")]
     changed_ranks: Annotated[Count, about("times that weights changed outside of steps, all ranks")]
     deviation: Annotated[Worst, about("largest deviation of an update / its bound")]
     lost: Annotated[Worst, about("largest share of a term of the update that is missing or doubled")]
+    stale: Annotated[
+        Count | None, about("gradients of tensors that are missing or those of an earlier step, all ranks")
+    ] = None
+    still: Annotated[Count | None, about("tensors that did not move in a step that had to move them, all ranks")] = None
+    outside: Annotated[
+        Count | None, about("backward passes and updates outside of the timed region, or missing in it, all ranks")
+    ] = None
+    others: Annotated[Count | None, about("evaluations of weights other than the last ones, all ranks")] = None
+    clocks: Annotated[
+        NonNegative | None, about("training time by two clocks: difference / what is allowed; the worst rank")
+    ] = None
+    inside_share: Annotated[
+        NonNegative | None, about("copies of audited steps / training time, of which they are part; the worst rank")
+    ] = None
+    outside_share: Annotated[
+        NonNegative | None, about("replays of audited steps / training time; the worst rank")
+    ] = None
+    audits: Annotated[Audits | None, about("audited steps of the first model; null of a search")] = None
 
 
 ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]

@@ -62,11 +62,15 @@ def evaluated(deviation: float | None) -> Iterator[Check]:
 
 
 def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:
-    """Checks of replayed steps and of weights changed outside of steps, over models or trials."""
+    """Checks beside the trainings of models or trials; older results lack some."""
     yield samples.of(replay.wrong_epochs)
     yield declared.DEVIATION.of(replay.deviation.value)
     yield declared.LOST.of(replay.lost.value)
     yield declared.CHANGED.of(replay.changed_ranks)
+    values = replay.stale, replay.still, replay.outside, replay.clocks, replay.others
+    for declaration, value in zip(declared.BESIDE, values, strict=True):
+        if value is not None:
+            yield declaration.of(value)
 
 
 def not_executed(operations: Operations) -> float:

@@ -4,8 +4,8 @@ from dataclasses import dataclass, field
 
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_run import TrialOutcome
-from hpcai.train.replay import Findings
 from hpcai.train.state import add_measured
+from hpcai.train.training_checks import Findings
 
 PHASES = ("training", "validation", "warm_up")
 
@@ -37,6 +37,6 @@ class GroupTotals:
         for name in self.seconds:
             self.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:
-            self.findings.add(outcome.training.replay.findings)
+            self.findings.add(outcome.training.checks.findings)
             add_measured(self.loading, {}, outcome.training.state.progress.loading)
             add_measured(self.sent, {}, outcome.training.state.progress.sent)

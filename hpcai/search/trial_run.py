@@ -113,7 +113,7 @@ def run_trial(
         callback.end = "time"
         callback.note_cut_epoch(progress)
     else:
-        training.replay.check_weights()
+        training.checks.check_weights()
     return TrialOutcome(
         callback.curve,
         callback.end,

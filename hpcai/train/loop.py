@@ -21,6 +21,7 @@ from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.models.operation_counter import Executed
+from hpcai.train.accounting import SampleAccount
 from hpcai.train.callback import TrainingCallback
 from hpcai.train.data_parallel import average_statistics
 from hpcai.train.execution import Execution
@@ -28,9 +29,10 @@ from hpcai.train.milestones import EPOCH, VALIDATION, Milestones
 from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import ReplayCheck
+from hpcai.train.replay import AuditedSteps
 from hpcai.train.state import CurvePoint, Progress, TrainingState
 from hpcai.train.step_times import StepTimes
+from hpcai.train.training_checks import TrainingChecks
 from hpcai.train.validation import Validation
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
@@ -60,7 +62,7 @@ class Training:
         seed: int,
         rounding_allowance: float = PRECISIONS["fp32"].rounding,
         warmup_steps: int = WARMUP_STEPS,
-        replayed_epoch: int | None = None,
+        audited_epoch: int | None = None,
         objective: Objective | None = None,
     ) -> None:
         self.state = state
@@ -75,10 +77,12 @@ class Training:
         self.group = group
         self.seed = seed
         self.step_times = StepTimes(state.device, shard.steps)
-        self.replay = ReplayCheck(
+        audited = AuditedSteps(
             *(state, execution, recipe, self.objective, sampler, loader, group, seed, rounding_allowance),
-            replayed_epoch,
+            audited_epoch,
         )
+        account = SampleAccount(sampler, group, recipe.batch, audited.order)
+        self.checks = TrainingChecks(state, recipe, audited, account, shard.steps)
         self.warmup_steps = warmup_steps
         self.milestones = Milestones()
         self.stopped = False  # stopped before its end, by a shutdown or the callback
@@ -86,13 +90,13 @@ class Training:
     def warm_up(self) -> int:
         """Run every shape once before the clock, then restore the state. Returns the number of steps."""
         before = self.state.snapshot()
-        self.replay.record_checksums()
+        self.checks.record_checksums()
         steps = [*range(min(self.warmup_steps, self.shard.steps)), self.shard.steps - 1]
         runs = self.execution.settle(
             lambda: self.run_uncredited(steps), lambda: self.validation.warm_up(self.execution.eval_module)
         )
         self.state.restore(before)
-        self.replay.check_weights()
+        self.checks.check_weights()
         return runs * len(steps)
 
     def run_uncredited(self, steps: Iterable[int]) -> None:
@@ -121,15 +125,16 @@ class Training:
         executed.operations = self.state.progress.operations
         phases.seconds["training"] = self.state.progress.training_seconds
         phases.seconds["validation"] = self.state.progress.validation_seconds
-        self.replay.record_checksums()
+        self.checks.start()
         loss: float | None = 0.0
         finished = False
         while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or finished):
             with phases.measure("replay"):
-                self.replay.begin()
+                self.checks.begin()
             exposed = self.execution.communication.exposed_seconds
             loaded, sent = self.loader.measured(), self.execution.communication.measured()
-            with self.milestones.interval(EPOCH, self.state.progress.epoch + 1), phases.measure("training"):
+            interval = self.milestones.interval(EPOCH, self.state.progress.epoch + 1)
+            with interval, phases.measure("training"), self.checks.region.part():
                 self._epoch(executed, watch, callback)
             self.step_times.close()
             self.state.progress.load(loaded, self.loader.measured())
@@ -138,7 +143,7 @@ class Training:
             self.state.progress.training_seconds = phases.seconds["training"]
             if not self.stopped:
                 with phases.measure("replay"):
-                    self.replay.close()
+                    self.checks.close()
                     executed.operations = self.state.progress.operations  # replayed steps are not credited
                 loss = self._close_epoch()
                 if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
@@ -146,17 +151,17 @@ class Training:
                         loss = self._validate(phases, loss, shutdown, callback)
                     finished = not self.stopped and callback.on_validation_end(self.state.progress)
             report_progress(self.state.progress)
+        self.checks.finish()
 
     def _epoch(self, executed: Executed, watch: StopCheck, callback: TrainingCallback) -> None:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
-            self.replay.note(indices)
+            self.checks.note(indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
-            if progress.step == self.replay.step:
-                self._replayed_step(x, y)
-            else:
-                self._step(x, y)
+            self.checks.before()
+            self._step(x, y)
+            self.checks.after()
             progress.step += 1
             progress.steps += 1
             progress.samples += len(y)
@@ -179,11 +184,6 @@ class Training:
 
     def _rate(self, step: int) -> float:
         return self.recipe.rate(step, self.shard.steps)
-
-    def _replayed_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.replay.before()
-        self._step(x, y)
-        self.replay.after()
 
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         loss = self.execution.step(self.objective, self.state, x, y, self.state.progress.steps)
@@ -214,12 +214,15 @@ class Training:
             return shutdown.poll() or callback.should_stop()
 
         with phases.measure("validation"):
-            result = self.validation.run(self.execution.eval_module, self.group, stop)
+            module = self.execution.eval_module
+            with self.checks.judging(module) as seen:
+                result = self.validation.run(module, self.group, stop)
         progress.validation_seconds = phases.seconds["validation"]
         late = self.group.model.allreduce(int(callback.should_stop()), MPI.MAX)
         self.stopped = shutdown.agreed(self.group.model) or bool(late)
         if self.stopped:
             return loss
+        self.checks.judge(seen, self.validation.shard.steps)
         elapsed = progress.training_seconds + progress.validation_seconds
         # finite outputs may differ by more than exp takes
         not_finite = bool(result.not_finite) or not isfinite(result.loss or 0.0)
@@ -238,8 +241,8 @@ class Training:
         Checks the checksums before it.
         """
         with phases.measure("replay"):
-            self.replay.check_weights()
+            self.checks.check_weights()
         with phases.measure("validation"):
             average_statistics(self.state.module, self.group)
         with phases.measure("replay"):
-            self.replay.record_checksums()
+            self.checks.record_checksums()

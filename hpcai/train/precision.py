@@ -128,6 +128,11 @@ class LossScaler:
             # torch's own scaler sets these during a step; a fused optimiser reads both on the device.
             optimiser.grad_scale, optimiser.found_inf = self.scale, self._overflow  # type: ignore[attr-defined]
 
+    @property
+    def overflow(self) -> Tensor:
+        """1 if a gradient of the latest step was not finite, else 0; on the device."""
+        return self._overflow
+
     def check(self, samples: int) -> None:
         """Check that all gradients of `samples` samples are finite.
 

@@ -1,32 +1,27 @@
-"""Replay checks beside the training: it used the samples of the epoch, and its steps follow the recipe.
+"""Audited steps of an epoch: drawn from the system's entropy, copied when they run, replayed after the epoch."""
 
-In the timed region a rank only copies: the indices of each batch, and in one step an epoch the weights and the
-optimiser's state. Everything else happens between epochs, outside the training clock.
-"""
+from collections.abc import Iterator
+from secrets import randbits
+from typing import NamedTuple
 
-from dataclasses import dataclass
-
-import numpy as np
-import torch
-from mpi4py import MPI
-
+from hpcai import clock
 from hpcai.comm.grid import Group
+from hpcai.data.audit_draws import ENTROPY_BITS, drawn_steps
 from hpcai.data.bootstrap import Sampler
 from hpcai.data.image_loader import Loader
 from hpcai.data.order import Order, Shard
-from hpcai.data.philox import Integers, Purpose, below, stream
+from hpcai.data.philox import Integers
+from hpcai.formulas import audits
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels.providers import VENDOR
-from hpcai.record.preflight import Worst as WorstRecord
-from hpcai.record.training import Replay
-from hpcai.train.accounting import SampleAccount
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
 from hpcai.train.other_shards import OtherShards
 from hpcai.train.recipe import Recipe
-from hpcai.train.replayed_step import StepSnapshot, checksums
+from hpcai.train.replayed_step import StepSnapshot
 from hpcai.train.state import TrainingState
-from hpcai.train.update_check import Comparison, Step, Worst, compare_update
+from hpcai.train.step_times import timestamps
+from hpcai.train.update_check import Comparison, Step, compare_update
 
 NONE = -1
 
@@ -41,29 +36,17 @@ def rounding_allowance(precision: str, kernels: str, compiled: bool = False, sha
     return PRECISIONS[precision].rounding * (4 if otherwise else 1)
 
 
-@dataclass
-class Findings:
-    """Results of the replay checks of one rank's training so far."""
+class Audited(NamedTuple):
+    """An audited step: epoch and step, from 0."""
 
-    replayed: int = 0  # steps
-    deviation: Worst = (0.0, "")
-    lost: Worst = (0.0, "")
-    wrong_epochs: int = 0  # epochs with wrong samples; the same on all ranks of the group
-    changed: int = 0  # how often weights or statistics changed outside of steps
-
-    def add(self, others: "Findings") -> None:
-        """Add the findings of another training of this rank."""
-        self.replayed += others.replayed
-        self.wrong_epochs += others.wrong_epochs
-        self.changed += others.changed
-        self.deviation = max(self.deviation, others.deviation)
-        self.lost = max(self.lost, others.lost)
+    epoch: int
+    step: int
 
 
-class ReplayCheck:
-    """The replay checks of one rank's training.
+class AuditedSteps:
+    """The audited steps of one rank's training. Only `before` and `after` run inside the timed region.
 
-    All methods but `note`, `before` and `after` run outside the timed region.
+    at_once: most of an epoch. only_epoch: the one epoch, from 0, that has them; None for all.
     """
 
     def __init__(
@@ -77,102 +60,97 @@ class ReplayCheck:
         group: Group,
         seed: int,
         rounding_allowance: float,
-        replayed_epoch: int | None = None,
+        only_epoch: int | None = None,
     ) -> None:
-        """`replayed_epoch`: the one epoch, from 0, of which a step is replayed; None for all."""
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
-        self._objective, self._group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
+        self._objective, self.group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
         self._shard = Shard(sampler.size, group.place.replica, group.divided.replicas, recipe.batch)
-        self._account = SampleAccount(sampler, group, recipe.batch, self._order)
-        self._snapshot = StepSnapshot(state, execution, recipe.rule)
-        self._checksums: torch.Tensor | None = None
-        self._start = 0
-        self._replayed_epoch = replayed_epoch
-        self.findings = Findings()
-        self.step = 0  # step of the epoch that is replayed, or NONE
-        self.note = self._account.note
-        self.before = self._snapshot.before
-        self.after = self._snapshot.after
+        self._only_epoch = only_epoch
+        first = StepSnapshot(state, execution, recipe.rule)
+        most = audits.at_once(first.nbytes) if only_epoch is None and not state.feedback else 1
+        self._snapshots = [first, *(StepSnapshot(state, execution, recipe.rule) for _ in range(most - 1))]
+        self._marks = timestamps(state.device, 4 * most)
+        self._of: dict[int, StepSnapshot] = {}  # by step of this epoch
+        self._marked = 0
+        self.entropy = 0  # the same on all ranks of the group
+        self.done: list[Audited] = []
+        self.inside, self.outside = 0.0, 0.0  # seconds that the copies and the replays took
 
-    def begin(self) -> None:
-        """An epoch begins or resumes: draw the step to replay, a function of seed, model and epoch."""
-        epoch, self._start = self._state.progress.epoch, self._state.progress.step
-        number = stream(Purpose.REPLAYED_STEP, self._group.coordinates.group)
-        left = self._shard.steps - self._start
-        drawn = self._start + int(below(left, self._seed, number, np.array([epoch]))[0])
-        self.step = drawn if self._replayed_epoch in (None, epoch) else NONE
-        self._account.begin()
-        self.check_weights()
+    def begin(self, training_seconds: float, epoch_seconds: float) -> None:
+        """An epoch begins or resumes: draw its audited steps. Collective over the group.
 
-    def close(self) -> None:
-        """The epoch has ended: check its samples, replay the step, record checksums of the weights. Collective."""
-        epoch = self._state.progress.epoch
-        self.findings.wrong_epochs += self._account.differs(epoch, self._start)
-        if self.step != NONE:
-            self._replay(epoch)
-        self.record_checksums()
+        training_seconds: so far; epoch_seconds: of the epoch before, 0 if there is none.
+        """
+        self.entropy = self.entropy or self.group.model.bcast(randbits(ENTROPY_BITS))
+        progress, self._marked = self._state.progress, 0
+        spent = training_seconds, self.inside, self.outside
+        count = audits.audits(len(self._snapshots), len(self.done), spent, epoch_seconds)
+        steps: list[int] = []
+        if self._only_epoch in (None, progress.epoch):
+            left = range(progress.step, self._shard.steps)
+            count = self.group.model.bcast(count)
+            steps = drawn_steps(count, left, self.entropy, self.group.coordinates.group, progress.epoch)
+        self._of = dict(zip(steps, self._snapshots, strict=False))
 
-    def _replay(self, epoch: int) -> None:
-        comparison = self._comparison(epoch)
-        place = f"model {self._group.coordinates.group}, epoch {epoch + 1}, step {self.step + 1}"
-        for measure in ("deviation", "lost"):
-            value, where = getattr(comparison, measure)
-            setattr(self.findings, measure, max(getattr(self.findings, measure), (value, f"{place}: {where}")))
-        self.findings.replayed += 1
+    def before(self) -> None:
+        """A step begins: copy weights and state if it is audited."""
+        if snapshot := self._of.get(self._state.progress.step):
+            self._mark()
+            snapshot.before()
+            self._mark()
 
-    def record_checksums(self) -> None:
-        """Record checksums over the bits of weights, running statistics and optimiser state."""
-        self._checksums = checksums(self._state.module, self._state.optimiser)
+    def after(self) -> None:
+        """A step has ended: copy weights and state if it is audited."""
+        if snapshot := self._of.get(self._state.progress.step):
+            self._mark()
+            snapshot.after()
+            self._mark()
 
-    def check_weights(self) -> None:
-        """Count a change if the bits of weights, running statistics or optimiser state differ from the checksums."""
-        if self._checksums is not None:
-            self.findings.changed += not torch.equal(
-                self._checksums, checksums(self._state.module, self._state.optimiser)
-            )
+    def _mark(self) -> None:
+        self._marks.note(self._marked)
+        self._marked += 1
 
-    def _comparison(self, epoch: int) -> Comparison:
+    def replayed(self) -> Iterator[tuple[str, Comparison]]:
+        """Replay the audited steps of the epoch that has ended: where, and the comparison. Collective over the group.
+        """
+        epoch, begun = self._state.progress.epoch, clock.now()
+        self.inside += float(self._marks.intervals(self._marked)[::2].sum()) if self._marked else 0.0
+        for step, snapshot in self._of.items():
+            where = f"model {self.group.coordinates.group}, epoch {epoch + 1}, step {step + 1}"
+            yield where, self._comparison(epoch, step, snapshot)
+            self.done.append(Audited(epoch, step))
+        self._of = {}
+        self.outside += clock.now() - begun
+
+    def _comparison(self, epoch: int, step: int, snapshot: StepSnapshot) -> Comparison:
         augmented = self._loader.augmentation(
-            self._seed, self._group.coordinates.group, epoch, self._shard, self.step, self.step + 1
+            self._seed, self.group.coordinates.group, epoch, self._shard, step, step + 1
         )
-        ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
-        step = epoch * self._shard.steps + self.step
-        gradients = self._snapshot.gradients(self._objective, x, y, step)
-        tensors = self._snapshot.tensors(gradients, self._group.replicas)
-        return compare_update(self._expected_step(step), tensors, OtherShards(self._group.shards, self._group.parts))
+        ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
+        number = epoch * self._shard.steps + step
+        gradients = snapshot.gradients(self._objective, x, y, number)
+        tensors = snapshot.tensors(gradients, self.group.replicas)
+        found = compare_update(
+            self._expected_step(number, snapshot), tensors, OtherShards(self.group.shards, self.group.parts)
+        )
+        found.deviation = max(found.deviation, snapshot.statistics_deviation(self._rounding_allowance))
+        return found
 
-    def _indices(self, epoch: int) -> Integers:
-        """Samples that this rank should have trained on in the replayed step."""
-        return self._sampler.draw(self._order(epoch)(self._shard.step_positions(self.step)))
+    def _indices(self, epoch: int, step: int) -> Integers:
+        """Samples that this rank should have trained on in a step."""
+        return self._sampler.draw(self.order(epoch)(self._shard.step_positions(step)))
 
-    def _order(self, epoch: int) -> Order:
-        return self._loader.order(self._sampler, self._seed, epoch, self._group.divided.replicas)
+    def order(self, epoch: int) -> Order:
+        """The order of an epoch, the same on all ranks of the group."""
+        return self._loader.order(self._sampler, self._seed, epoch, self.group.divided.replicas)
 
-    def _expected_step(self, step: int) -> Step:
+    def _expected_step(self, number: int, snapshot: StepSnapshot) -> Step:
         """The step (from 0, over all epochs) by the recipe."""
         return Step(
             rule=self._recipe.rule,
-            rate=self._recipe.rate(step, self._shard.steps),
-            number=step + 1 - self._snapshot.skipped_before,
-            ranks=self._group.divided.replicas,
+            rate=self._recipe.rate(number, self._shard.steps),
+            number=number + 1 - snapshot.skipped_before,
+            ranks=self.group.divided.replicas,
             rounding_allowance=self._rounding_allowance,
-            skipped=self._snapshot.skipped,
+            skipped=snapshot.skipped,
         )
-
-    def measured(self) -> Replay:
-        """Findings of all models' trainings, the same on every active rank. Collective over these."""
-        self.check_weights()
-        return measured(self.findings, self._group)
-
-
-def measured(findings: Findings, group: Group) -> Replay:
-    """The findings of all active ranks, the same on each. Collective over these."""
-    active, speaks = group.active, group.leader
-    deviation, lost = (active.allreduce(worst, MPI.MAX) for worst in (findings.deviation, findings.lost))
-    return Replay(
-        steps=active.allreduce(findings.replayed * speaks),
-        wrong_epochs=active.allreduce(findings.wrong_epochs * speaks),
-        changed_ranks=active.allreduce(findings.changed),
-        deviation=WorstRecord(value=deviation[0], where=deviation[1]),
-        lost=WorstRecord(value=lost[0], where=lost[1]),
-    )

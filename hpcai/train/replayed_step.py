@@ -7,6 +7,7 @@ stages one after the other. Plain autograd gives the gradients, and the group av
 
 from collections.abc import Iterator
 from functools import partial
+from math import isfinite
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from mpi4py import MPI
 from torch import nn
 from torch.func import functional_call
 
+from hpcai.kernels.arithmetic import UNIT_ROUNDOFF_FP32 as SINGLE
 from hpcai.train.error_feedback import AFTER, BEFORE
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
@@ -22,23 +24,27 @@ from hpcai.train.providers import vendor_kernels
 from hpcai.train.sent_gradients import CarriedErrors, overflows, sent_error
 from hpcai.train.state import TrainingState
 from hpcai.train.step_tensors import State, Tensor
+from hpcai.train.update_check import ratio
 from hpcai.update_rules.rule import UpdateRule, Vector
 
+STATISTICS_SHARE = 2.0**-9  # of running statistics: what rounding changes in a batch's, where they hardly change
 SKIPPED = "skipped_steps"  # one of the loss scaler's tensors
-SUMMED_AT_ONCE = 2**17  # elements of a checksum
 
 
 class StepSnapshot:
     """Copies of parameters and optimiser state before and after a step, in device memory allocated before the clock.
 
-    Twice the parameters and the optimiser's state, and once the statistics.
+    Twice the parameters, the statistics and the optimiser's state.
     """
 
     def __init__(self, state: TrainingState, execution: Execution, rule: UpdateRule) -> None:
         self._state, self._execution, self._wire = state, execution, execution.communication.wire
         self._rule = rule
         self._live: list[torch.Tensor] = list(state.module.parameters())
-        self._statistics = {name: buffer.clone() for name, buffer in state.module.named_buffers()}
+        self._statistics, self._statistics_after = (
+            {name: buffer.clone() for name, buffer in state.module.named_buffers()} for _ in range(2)
+        )
+        self._replayed = self._statistics  # what the replay leaves
         self._before, self._after = ([torch.zeros_like(p, requires_grad=False) for p in self._live] for _ in range(2))
         self._kept, self._kept_after = ({name: self._empty() for name in rule.state} for _ in range(2))
         scales = state.scaler.tensors() if state.scaler else {}
@@ -56,6 +62,7 @@ class StepSnapshot:
     def before(self) -> None:
         """Copy parameters and optimiser state before the step, without synchronising."""
         torch._foreach_copy_(self._before, self._live)
+        self._keep_statistics(self._statistics)
         self._keep_state(self._kept)
         self._keep_scales(self._scales)
         if self._state.feedback:
@@ -65,10 +72,21 @@ class StepSnapshot:
     def after(self) -> None:
         """Copy parameters and optimiser state after the step."""
         torch._foreach_copy_(self._after, self._live)
+        self._keep_statistics(self._statistics_after)
         self._keep_state(self._kept_after)
         self._keep_scales(self._scales_after)
         if self._state.feedback:
             self._state.feedback.keep(AFTER)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all copies."""
+        own = [self._before, *self._kept.values(), list(self._statistics.values())]
+        return 2 * sum(tensor.nbytes for tensors in own for tensor in tensors)
+
+    def _keep_statistics(self, copies: dict[str, torch.Tensor]) -> None:
+        for name, buffer in self._state.module.named_buffers():
+            copies[name].copy_(buffer)
 
     def _keep_scales(self, copies: dict[str, torch.Tensor]) -> None:
         for name, value in self._state.scaler.tensors().items() if self._state.scaler else ():
@@ -87,12 +105,30 @@ class StepSnapshot:
         """Gradients of this rank's batch at the parameters before the step, times the loss scale if any."""
         before = [value.detach().requires_grad_() for value in self._before]
         names = (name for name, _ in self._state.module.named_parameters())
-        values = {**dict(zip(names, before, strict=True)), **self._statistics}
+        self._replayed = {name: value.clone() for name, value in self._statistics.items()}  # which the replay updates
+        values = {**dict(zip(names, before, strict=True)), **self._replayed}
         module: Any = self._state.module
         with vendor_kernels(module), module.exchanges.replaying():
             network = partial(_called_with, module, values)
             self._execution.alone(network, objective, x, y, step, self._scales.get("scale"))
         return [value.grad for value in before if value.grad is not None]
+
+    def statistics_deviation(self, rounding_allowance: float) -> tuple[float, str]:
+        """Largest deviation of the running statistics after the step from those that the replay leaves / bound.
+
+        Call it after `gradients`. The bound is the allowance of the change, and of a 512th of the statistics.
+        """
+        worst = (0.0, "")
+        for name, replayed in self._replayed.items():
+            copies = self._statistics[name], self._statistics_after[name], replayed
+            before, after, exact = map(_host, copies)
+            size = float(np.linalg.norm(after))
+            allowed = rounding_allowance * (float(np.linalg.norm(after - before)) + size * STATISTICS_SHARE)
+            with np.errstate(invalid="ignore"):
+                wrong = float(np.linalg.norm(after - exact))
+            if isfinite(wrong):  # else the check of the loss finds it
+                worst = max(worst, (ratio(wrong, allowed + 2 * SINGLE * size), name))
+        return worst
 
     @property
     def skipped(self) -> bool | None:
@@ -142,27 +178,6 @@ class StepSnapshot:
 
 def _called_with(module: nn.Module, values: dict[str, torch.Tensor], *inputs: Any) -> Any:
     return functional_call(module, values, inputs)
-
-
-def checksums(module: nn.Module, optimiser: torch.optim.Optimizer) -> torch.Tensor:
-    """Checksums over the bits of each parameter, statistic and state tensor: int64, on the device.
-
-    Any single changed bit changes its checksum.
-    """
-    kept = [value for state in optimiser.state.values() for value in state.values() if isinstance(value, torch.Tensor)]
-    values = [*module.parameters(), *module.buffers(), *kept]
-    found = torch.zeros(len(values), dtype=torch.int64, device=values[0].device)
-    for total, value in zip(found, values, strict=True):
-        _add_bits(total, torch.atleast_1d(value.detach()))
-    return found
-
-
-def _add_bits(total: torch.Tensor, tensor: torch.Tensor) -> None:
-    """Add the bits of a tensor as integers, in parts: on a CPU torch copies what it sums as int64."""
-    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
-    rows = max(1, SUMMED_AT_ONCE * len(tensor) // max(1, tensor.numel()))
-    for part in tensor.view(integers).split(rows):
-        total += part.sum(dtype=torch.int64)
 
 
 def _host(tensor: torch.Tensor) -> Vector:

@@ -1,6 +1,7 @@
 """Training state: weights, optimiser, random generators and progress of one model; written to and read from a file."""
 
 import os
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
@@ -85,10 +86,16 @@ def add_measured(total: dict[str, float], before: dict[str, float], after: dict[
         total[name] = total.get(name, 0) + value - before.get(name, 0)
 
 
+def nothing() -> None:
+    """Default of the hooks of a training state."""
+
+
 class TrainingState:
     """Weights and statistics, optimiser, loss scaler, generators and progress of one model on one rank.
 
-    `feedback`: rounding errors of sent gradients that the next step adds; None where nothing is carried.
+    `feedback`: rounding errors of sent gradients that the next step adds; None where nothing is carried. The hooks
+    `backward_begins` and `updated` are called in each step: before its backward pass, and while its gradients exist
+    after the update.
     """
 
     feedback: ErrorFeedback | None = None
@@ -106,6 +113,8 @@ class TrainingState:
         self.device = device
         self.progress = Progress()
         self.loss_sum = torch.zeros((), dtype=torch.float64, device=device)  # of the steps of the current epoch
+        self.backward_begins: Callable[[], None] = nothing
+        self.updated: Callable[[], None] = nothing
 
     def snapshot(self) -> Snapshot:
         """A copy of the state that later steps do not change."""
@@ -138,6 +147,7 @@ class TrainingState:
 
     def backward(self, loss: torch.Tensor) -> None:
         """Gradients of a step's loss, times the loss scale if any."""
+        self.backward_begins()
         (loss if self.scaler is None else loss * self.scaler.scale).backward()
 
     def update(self, samples: int) -> None:
@@ -148,6 +158,7 @@ class TrainingState:
             self.scaler.check(samples)
             self.scaler.step()
             self.scaler.update()
+        self.updated()
         self.optimiser.zero_grad(set_to_none=True)
 
     @property

@@ -61,6 +61,11 @@ class CudaTimestamps:
         return np.array([earlier.elapsed_time(later) * 1e-3 for earlier, later in pairs], np.float64)
 
 
+def timestamps(device: torch.device, places: int) -> Timestamps:
+    """The timestamps of a device."""
+    return CudaTimestamps(device, places) if device.type == "cuda" else HostTimestamps(places)
+
+
 class StepTimes:
     """Seconds of this rank's optimiser steps.
 
@@ -70,9 +75,7 @@ class StepTimes:
 
     def __init__(self, device: torch.device, most: int) -> None:
         """`most`: the number of steps of an epoch."""
-        self._marks: Timestamps = (
-            CudaTimestamps(device, most + 1) if device.type == "cuda" else HostTimestamps(most + 1)
-        )
+        self._marks = timestamps(device, most + 1)
         self._noted = 0
         self._epochs: list[Seconds] = []
 

@@ -63,7 +63,7 @@ class _Projection:
         """Share of the term that is missing or excess; near 0 for a term hidden by rounding."""
         size, spread = self.square**0.5, rounding_allowance * self.spread**0.5
         floor = self.rounding**0.5 + (2 * spread if self.biased else 4 * spread / max(self.count, 1) ** 0.5)
-        return _ratio(abs(self.product), size * (size + floor))
+        return ratio(abs(self.product), size * (size + floor))
 
 
 @dataclass
@@ -152,7 +152,7 @@ def _compare_sum(
     rounding = 8 * step.ranks**0.5 * kind.eps / 2 * norms
     spread = terms.gain * (t.spread + t.sent_error / step.rounding_allowance)  # both are errors of the gradient
     spread += terms.error_elsewhere / step.rounding_allowance
-    deviation = _ratio(_norm(difference), rounding + step.rounding_allowance * spread)
+    deviation = ratio(_norm(difference), rounding + step.rounding_allowance * spread)
     found.deviation = max(found.deviation, (_finite(deviation), t.name))
     for name, term, biased in _named(step, t, terms):
         seen = shown(term)
@@ -172,7 +172,7 @@ def _compare_weights(
     missing = _excess(move, rounding_bound)  # the error if no element had moved
     worst = float((np.abs(wrong) / (2 * rounding_bound)).max(initial=0.0))
     found.deviation = max(found.deviation, (_finite(worst), t.name))
-    lost = _ratio(abs(float(wrong @ missing)), float(missing @ missing))
+    lost = ratio(abs(float(wrong @ missing)), float(missing @ missing))
     found.lost = max(found.lost, (_finite(lost), f"update of {t.name}"))
 
 
@@ -211,7 +211,7 @@ def _share(seen: float, whole: float, elements: int) -> float:
 
     An error in a random direction shows by chance; allow twice its mean in any one direction.
     """
-    return min(1.0, max(_ratio(seen, whole), 2 / max(elements, 1) ** 0.5))
+    return min(1.0, max(ratio(seen, whole), 2 / max(elements, 1) ** 0.5))
 
 
 def _identity(term: Vector) -> Vector:
@@ -238,7 +238,8 @@ def _norm(vector: Vector) -> float:
     return float(np.sqrt(vector @ vector))
 
 
-def _ratio(value: float, allowed: float) -> float:
+def ratio(value: float, allowed: float) -> float:
+    """value / allowed; 0 or LARGEST where nothing is allowed."""
     return value / allowed if allowed > 0 else LARGEST * (value != 0)
 
 

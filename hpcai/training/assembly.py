@@ -96,13 +96,13 @@ def trial_training(
     module.load_state_dict(child.state)
     recipe = Recipe.of({**case.settings, "BATCH": plan.hyperparameters.batch})
     draws = Whole(len(dataset.train))
-    replayed_epoch = draw_replayed_epoch(plan, case.seed)
+    audited_epoch = draw_audited_epoch(plan, case.seed)
     return training_of(
-        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, replayed_epoch=replayed_epoch
+        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited_epoch=audited_epoch
     )
 
 
-def draw_replayed_epoch(plan: TrialPlan, seed: int) -> int:
+def draw_audited_epoch(plan: TrialPlan, seed: int) -> int:
     """The epoch of a trial of which a step is replayed, from 0; NONE for most trials after a group's first one."""
     lot, epoch = below(2**31, seed, stream(Purpose.REPLAYED_STEP, plan.id, 1), np.arange(2))
     return int(epoch) % plan.epochs if plan.round == 1 or lot % REPLAYED_TRIALS == 0 else NONE
@@ -143,7 +143,7 @@ def training_of(
     *,
     losses: bool = False,
     warmup_steps: int = WARMUP_STEPS,
-    replayed_epoch: int | None = None,
+    audited_epoch: int | None = None,
 ) -> Training:
     """The training of a module that is on its device. Collective over the group."""
     replica, replicas, compiled = group.place.replica, group.divided.replicas, str(case.settings.get("COMPILE", "off"))
@@ -163,5 +163,5 @@ def training_of(
         share_norms(state, module, exchange_of(group, device).training)
     return Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
-        *(group, case.seed, known, warmup_steps, replayed_epoch),
+        *(group, case.seed, known, warmup_steps, audited_epoch),
     )

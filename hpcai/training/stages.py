@@ -132,10 +132,12 @@ class _Stages(Generic[Entry, Together, Raw]):
         self.train(report, shutdown)
         if shutdown.agreed(self.group.active):
             return self.stopped("training")
-        with self.phases.measure("ensemble"):
+        checks = self.trained.checks
+        with self.phases.measure("ensemble"), checks.judging(self.trained.execution.network) as seen:
             evaluated = self.task.evaluate(self.trained, self.group, shutdown)
         if shutdown.agreed(self.group.active) or evaluated is None:
             return self.stopped("ensemble")
+        checks.judge(seen, self.trained.validation.shard.steps)
         return self.raw(preparation, *evaluated, shutdown)
 
     def prepare(self) -> Preparation:
@@ -202,7 +204,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             preparation=preparation,
             work=work_of(trained, group, curve, samples, miscounted),
             models=models_of(group, steps, reached, self.active.between_nodes),
-            replay=trained.replay.measured(),
+            replay=trained.checks.measured(),
             execution=trained.execution.measured(group.active),
             **times._asdict(),
             operator_seconds=operators,

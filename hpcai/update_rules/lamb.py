@@ -24,6 +24,7 @@ class Lamb(Adam):
     roundings = 16
     own_epsilon = 1e-6
     decays_gradient = False
+    moves_by_norms = True
 
     def norms(self, before: BeforeStep, state: Mapping[str, Vector]) -> Mapping[str, float]:
         if not before.decays:

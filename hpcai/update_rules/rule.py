@@ -78,6 +78,7 @@ class UpdateRule(ABC):
     roundings: ClassVar[int] = 2  # rounding operations, in the type of the weights, in the update of a weight
     weight_roundings: ClassVar[int] = 1  # roundings of the weight itself
     own_epsilon: ClassVar[float] = 0.0  # EPSILON 0 stands for it
+    moves_by_norms: ClassVar[bool] = False  # whether a move of weights that decay depends on the whole tensor
     decay: float
 
     @classmethod

@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 instruction: Any = intrinsic  # decorator of functions that emit instructions; Numba has no type for it
 LINE = 64  # bytes of a cache line
 I8, I32, I64 = ir.IntType(8), ir.IntType(32), ir.IntType(64)
-SCALARS = {"int8": (I8, 1), "int32": (I32, 4), "int64": (I64, 8)}
+SCALARS = {"int8": (I8, 1), "int16": (ir.IntType(16), 2), "int32": (I32, 4), "int64": (I64, 8)}
 SCALARS |= {"float32": (ir.FloatType(), 4), "float64": (ir.DoubleType(), 8)}
 Value = Any  # ir.Value
 Vectors = list[list[Value]]

@@ -12,12 +12,16 @@ from typing import Any
 from planting import Fault, replaced
 
 from hpcai.main import main
+from hpcai.train import replay
 from hpcai.training import stages
 
 MODULES = (
     "training_faults", "evaluation_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
-    "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults",
+    "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults", "clock_faults",
+    "step_faults", "judgement_faults",
 )
+
+ENTROPY = 1  # from which audited steps are drawn: the same in every run, so that a fault in one step is met or not
 
 
 def fault_named(name: str) -> Fault:
@@ -43,5 +47,6 @@ def plant(faults: list[str]) -> None:
 
 
 if __name__ == "__main__":
+    replaced(replay, "randbits", lambda genuine: lambda bits: ENTROPY).__enter__()
     plant(sys.argv[1].split(","))
     sys.exit(main(sys.argv[2:]))

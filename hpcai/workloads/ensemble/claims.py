@@ -4,6 +4,7 @@ from collections.abc import Callable
 from math import comb
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
+from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.exchange_claims import EXCHANGE
@@ -135,6 +136,7 @@ CLAIMS: Claims = (
     IMAGE_DATA,
     (
         *WORK,
+        *AUDITS,
         *RANKS,
         *ALL_REDUCE,
         *EXCHANGE,

@@ -13,7 +13,7 @@ from hpcai.record.record import fields
 from hpcai.record.sample_loading import Loading
 from hpcai.record.trial import Trial
 from hpcai.search.group_runner import GroupLeader, GroupRunner
-from hpcai.train import replay
+from hpcai.train import training_checks
 from hpcai.training.summation import sent_by
 from hpcai.training.totals import loading_of
 from hpcai.workloads.nas.preparation import Prepared
@@ -61,7 +61,7 @@ def totals(
         duplicates=counts.duplicates,
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
-        replay=replay.measured(own.findings, group),
+        replay=training_checks.measured(own.findings, group),
         loading=loading_of(Loading, own.loading, active),
         sent=sent_by(before.all_reduce, own.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),

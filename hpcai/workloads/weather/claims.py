@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from math import isclose
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
+from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
@@ -161,6 +162,7 @@ CLAIMS: Claims = (
     WEATHER_DATA,
     (
         *WORK,
+        *AUDITS,
         *RANKS,
         *ALL_REDUCE,
         *BAGS,

@@ -1,0 +1,51 @@
+"""Claims about audited steps: they follow from the entropy that the result keeps, and their cost is bounded."""
+
+from hpcai.claims.shards import shards_of
+from hpcai.data.audit_draws import drawn_steps
+from hpcai.formulas.audits import MOST
+from hpcai.record.training import Audits, TrainingRaw
+from hpcai.results.alterations import changed
+from hpcai.results.claim import Claim, Subject
+
+
+def _raw(subject: Subject) -> TrainingRaw:
+    raw: TrainingRaw = subject.entry.raw
+    return raw
+
+
+def _drawn(subject: Subject) -> bool:
+    """Whether each epoch of the first model has the steps that one draw, or a few, from the entropy give."""
+    raw, case = _raw(subject), subject.case
+    if raw.replay.audits is None:
+        return True
+    steps = range(shards_of(case, raw.dataset.training_samples)[0].steps)
+    found = raw.replay.audits
+    return all(_of_epoch(found, epoch) in _possible(found, steps, epoch) for epoch in range(case.epochs))
+
+
+def _of_epoch(audits: Audits, epoch: int) -> list[int]:
+    return sorted(step for each, step in audits.steps if each == epoch)
+
+
+def _possible(audits: Audits, steps: range, epoch: int) -> list[list[int]]:
+    entropy = int(audits.entropy, 16)
+    return [drawn_steps(count, steps, entropy, 0, epoch) for count in range(1, MOST + 1)]
+
+
+def _counted(subject: Subject) -> bool:
+    """Whether the first model has no more audited steps than all models, and none in other epochs."""
+    raw = _raw(subject)
+    found = raw.replay.audits
+    return found is None or (
+        len(found.steps) <= raw.replay.steps and all(epoch < subject.case.epochs for epoch, _ in found.steps)
+    )
+
+
+AUDITS = (
+    Claim("replay.audits: steps drawn from the entropy", _drawn, changed("raw.replay.audits.entropy", "0" * 16)),
+    Claim(
+        "replay.audits: no more steps than all models have",
+        _counted,
+        changed("raw.replay.audits.steps", [[10**6, 0]]),
+    ),
+)

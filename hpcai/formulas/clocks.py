@@ -1,0 +1,14 @@
+"""Agreement of two clocks, and of the parts of a time with the whole."""
+
+SHARE, LEAST = 1e-3, 0.01  # two clocks may differ by this share of the time, and by these seconds
+UNACCOUNTED = 0.01  # share of a time that its parts may miss or count twice, and as many seconds
+
+
+def deviation(first: float, second: float) -> float:
+    """|first - second| / what is allowed, of seconds by two clocks; at most 1 where they agree."""
+    return abs(first - second) / (SHARE * abs(second) + LEAST)
+
+
+def unaccounted(parts: float, whole: float) -> float:
+    """|parts - whole| / what is allowed, of the summed seconds of parts and those of the whole."""
+    return abs(parts - whole) / (UNACCOUNTED * (abs(whole) + 1))

@@ -1,0 +1,66 @@
+"""The weights that are judged are the last ones: checksums before, in and after each evaluation."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+SUMMED_AT_ONCE = 2**17  # elements of a checksum
+
+
+def checksums(module: nn.Module, optimiser: torch.optim.Optimizer | None = None) -> torch.Tensor:
+    """Checksums over the bits of each parameter, statistic and state tensor: int64, on the device.
+
+    Any single changed bit changes its checksum. Parameters and statistics come first.
+    """
+    states = optimiser.state.values() if optimiser else ()
+    kept = [value for state in states for value in state.values() if isinstance(value, torch.Tensor)]
+    values = [*module.parameters(), *module.buffers(), *kept]
+    found = torch.zeros(len(values), dtype=torch.int64, device=values[0].device)
+    for total, value in zip(found, values, strict=True):
+        _add_bits(total, torch.atleast_1d(value.detach()))
+    return found
+
+
+def _add_bits(total: torch.Tensor, tensor: torch.Tensor) -> None:
+    """Add the bits of a tensor as integers, in parts: on a CPU torch copies what it sums as int64."""
+    integers = {2: torch.int16, 4: torch.int32, 8: torch.int64}[tensor.element_size()]
+    rows = max(1, SUMMED_AT_ONCE * len(tensor) // max(1, tensor.numel()))
+    for part in tensor.view(integers).split(rows):
+        total += part.sum(dtype=torch.int64)
+
+
+class JudgedWeights:
+    """Compares the weights and statistics of whatever is evaluated with those that the training left."""
+
+    def __init__(self, module: nn.Module) -> None:
+        self._last = checksums(module)
+        self._count = len(self._last)
+        self.others = 0  # evaluations of other weights, or of none
+
+    def record(self, found: torch.Tensor) -> None:
+        """`found`: the checksums of the training's module, after its last step."""
+        self._last = found[: self._count]
+
+    @contextmanager
+    def judging(self, evaluated: nn.Module) -> Iterator[list[torch.Tensor]]:
+        """An evaluation of a module: checksums of its weights when it is called first, and afterwards."""
+        seen: list[torch.Tensor] = []
+
+        def look(module: nn.Module, inputs: Any) -> None:
+            if not seen:
+                seen.append(checksums(module))
+
+        hook = evaluated.register_forward_pre_hook(look)
+        try:
+            yield seen
+        finally:
+            hook.remove()
+        seen.append(checksums(evaluated))
+
+    def judge(self, seen: list[torch.Tensor], batches: int) -> None:
+        """Count a complete evaluation if it was of other weights, or never called the module for its batches."""
+        called = len(seen) > 1 or not batches
+        self.others += not called or not all(torch.equal(each, self._last) for each in seen)

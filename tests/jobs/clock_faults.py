@@ -1,0 +1,84 @@
+"""Faults in what the clock measures."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from planting import Fault, replaced
+
+from hpcai import clock
+from hpcai.clock import Phases
+from hpcai.train import step_times
+from hpcai.train.loop import Training
+
+
+@contextmanager
+def half_the_clock() -> Iterator[None]:
+    """Every reading of the clock is half of what it should be."""
+    halved: Any = lambda genuine: lambda: genuine() / 2  # noqa: E731, it replaces two names
+    with replaced(clock, "now", halved), replaced(step_times, "now", halved):
+        yield
+
+
+def a_phase_in_half() -> Fault:
+    """The training takes half of its time, by the same clock."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        @contextmanager
+        def measure(self: Phases, phase: str) -> Iterator[None]:
+            before = self.seconds.get(phase, 0.0)
+            with genuine(self, phase):
+                yield
+            if phase == "training":
+                self.seconds[phase] = (before + self.seconds[phase]) / 2
+
+        return measure
+
+    return replaced(Phases, "measure", make)
+
+
+def a_step_outside_the_clock() -> Fault:
+    """The first step of an epoch runs before the training time begins."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def begin(self: Any) -> None:
+            genuine(self)
+            training = self.fault_of
+            x, y, _ = next(iter(training.loader([training.sampler.draw(training.shard.step_positions(0))])))
+            training._step(x, y)
+
+        return begin
+
+    return _with_training("begin", make)
+
+
+def a_backward_pass_outside_the_clock() -> Fault:
+    """Half of the gradients are computed before the training time begins."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def begin(self: Any) -> None:
+            genuine(self)
+            training = self.fault_of
+            x, y, _ = next(iter(training.loader([training.sampler.draw(training.shard.step_positions(0))])))
+            training.state.backward(training.objective(training.execution.layer_by_layer, x, y, 0))
+            training.state.optimiser.zero_grad()
+
+        return begin
+
+    return _with_training("begin", make)
+
+
+@contextmanager
+def _with_training(name: str, make: Callable[[Callable[..., Any]], Any]) -> Iterator[None]:
+    """A method of the checks beside a training is replaced by one that knows the training."""
+    from hpcai.train.training_checks import TrainingChecks
+
+    def remember(genuine: Callable[..., None]) -> Any:
+        def construct(self: Training, *arguments: Any, **keywords: Any) -> None:
+            genuine(self, *arguments, **keywords)
+            self.checks.fault_of = self  # type: ignore[attr-defined]
+
+        return construct
+
+    with replaced(Training, "__init__", remember), replaced(TrainingChecks, name, make):
+        yield

@@ -1,0 +1,57 @@
+"""Faults in which weights are judged."""
+
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any
+
+from planting import Fault, replaced
+
+from hpcai.train import classifier_ensemble
+from hpcai.train.validation import Validation
+
+
+def first_weights_validated() -> Fault:
+    """A copy of the weights before the training is validated, as a best epoch's would be."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        kept: list[Any] = []
+
+        def evaluate(self: Validation, module: Any, *arguments: Any) -> Any:
+            kept[:] = kept or [deepcopy(module)]
+            return genuine(self, kept[0], *arguments)
+
+        return evaluate
+
+    return replaced(Validation, "_evaluate", make)
+
+
+def weights_swapped_while_validated() -> Fault:
+    """The training's own module has other weights while it is validated, and its own ones before and after."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def evaluate(self: Validation, module: Any, *arguments: Any) -> Any:
+            kept = deepcopy(module.state_dict())
+            for value in module.parameters():
+                value.data.mul_(1.01)
+            found = genuine(self, module, *arguments)
+            module.load_state_dict(kept)
+            return found
+
+        return evaluate
+
+    return replaced(Validation, "_evaluate", make)
+
+
+def ensemble_of_other_weights() -> Fault:
+    """The ensemble is evaluated with a copy of the weights, slightly changed."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def evaluate(module: Any, *arguments: Any) -> Any:
+            other = deepcopy(module)
+            for value in other.parameters():
+                value.data.mul_(1.001)
+            return genuine(other, *arguments)
+
+        return evaluate
+
+    return replaced(classifier_ensemble, "evaluate", make)

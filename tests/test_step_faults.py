@@ -1,0 +1,38 @@
+"""Faults of clocks, of steps that nobody audits and of judged weights are found by the run, each by its check."""
+
+import pytest
+from fault_runs import CLOCKS, DEVIATION, LOST, OPERATIONS, OTHERS, OUTSIDE, STALE, STILL, Run, Sweeps, holds
+
+IN_A_GROUP = {
+    "none": set(),
+    "half_the_clock": {CLOCKS},
+    "old_gradients_unless_audited": {STALE},
+    "no_update_unless_audited": {STILL},
+    "first_weights_validated": {OTHERS},
+    "a_step_outside_the_clock": {OUTSIDE, OPERATIONS},
+    "one_layer_with_old_gradients": {STALE},
+    "weights_swapped_while_validated": {OTHERS},
+}
+IN_AN_ENSEMBLE = {
+    "ensemble_of_other_weights": {OTHERS},
+    "a_phase_in_half": {CLOCKS},
+    "a_backward_pass_outside_the_clock": {OUTSIDE},
+    "statistics_without_momentum": {DEVIATION},
+    "no_backward_pass_in_every_second_step": {STALE, OPERATIONS},
+    "none": set(),
+    "one_layer_with_old_gradients": {STALE},
+    "old_gradients_unless_audited": {STALE},
+}
+SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
+PERHAPS = {DEVIATION, LOST}  # where the fault meets an audited step
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> object:
+    return SWEEPS.runs(tmp_path_factory)
+
+
+@pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
+def test_a_fault_is_found_by_its_check(runs: object, part: int, index: int, fault: str, checks: set[str]) -> None:
+    run: Run = runs(part)  # type: ignore[operator]
+    holds(run, index, checks, PERHAPS if checks - {DEVIATION} else frozenset())
