@@ -52,12 +52,16 @@ class Phases:
     def __init__(self, device: "torch.device") -> None:
         self.device = device
         self.seconds: dict[str, float] = {}
+        self.between = 0.0  # seconds between two phases
+        self._ended: float | None = None
 
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:
         """Add the time spent inside the block to `phase`."""
         synchronise(self.device)
         begin = now()
+        self.between += 0.0 if self._ended is None else begin - self._ended
         yield
         synchronise(self.device)
-        self.seconds[phase] = self.seconds.get(phase, 0.0) + now() - begin
+        self._ended = now()
+        self.seconds[phase] = self.seconds.get(phase, 0.0) + self._ended - begin

@@ -21,6 +21,7 @@ from hpcai.machine import inventory, memory, program_source
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.monitoring.memory_usage import Usage, explained_shortage
 from hpcai.monitoring.node_telemetry import Monitor
+from hpcai.monitoring.wall_clock import WallClock
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles
 from hpcai.record.machine import Environment, Rank
@@ -59,17 +60,18 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     head = _head(problem, cases, world, placement, device, variables)
     _warn_of_level(cases, head.environment, world)
     recorder = Recorder(problem, world, head, len(cases), device)
+    wall = WallClock(world)
     for case in cases:
         begun = not shutdown.agreed(world.comm)
         usage.begin()
-        with monitor.watching(case), explained_shortage(case):
+        with monitor.watching(case), explained_shortage(case), wall.watching():
             measured = _measure(case, world, device, recorder, shutdown) if begun else None
-        used, seen = usage.measured(case), monitor.measured()
+        used, seen, taken = usage.measured(case), monitor.measured(), wall.measured()
         if shutdown.agreed(world.comm) and _unfinished(world, measured):
             recorder.break_off(case, shutdown.cause, measured)
             break
         if used is not None and measured is not None and not isinstance(measured, Stopped):
-            recorder.enter(case, Measured(measured, used, seen))
+            recorder.enter(case, Measured(measured, used, seen, taken))
         memory.release_unused()  # a model is part of cycles; its memory must be free before the next one's
     shutdown.close()
     return broadcast(world.comm, recorder.close())

@@ -34,8 +34,8 @@ def on_host(kind: str) -> list[int]:
 
     own = runs(kind)
     counts, elements = np.array([len(run) for run in own]), np.zeros((1, len(own), ELEMENTS))
-    addresses = np.array([[run.data_ptr() for run in own]])
-    numba_cpu.gather(addresses, np.full_like(addresses, TYPES.index(kind)), counts, elements)
+    addresses, kinds = np.array([run.data_ptr() for run in own]), np.full(len(own), TYPES.index(kind))
+    numba_cpu.gather(np.array([[addresses, kinds, counts]]), elements)
     for found, run in zip(elements[0], own, strict=True):
         assert np.array_equal(found[: len(run)], run.double().numpy(), equal_nan=True)
     found = np.empty(len(own), np.uint64)
@@ -77,5 +77,5 @@ def test_an_address_of_0_gives_zeros() -> None:
     from hpcai.kernels.fingerprint import numba_cpu
 
     elements = np.full((1, 1, ELEMENTS), 9.0)
-    numba_cpu.gather(np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64), np.array([ELEMENTS]), elements)
+    numba_cpu.gather(np.array([[[0], [0], [ELEMENTS]]]), elements)
     assert not elements.any()

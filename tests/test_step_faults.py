@@ -1,11 +1,11 @@
 """Faults of clocks, of steps that nobody audits and of judged weights are found by the run, each by its check."""
 
 import pytest
-from fault_runs import CLOCKS, DEVIATION, LOST, OPERATIONS, OTHERS, OUTSIDE, STALE, STILL, Run, Sweeps, holds
+from fault_runs import ACCOUNTED, CLOCKS, DEVIATION, LOST, OPERATIONS, OTHERS, OUTSIDE, STALE, STILL, Run, Sweeps, holds
 
 IN_A_GROUP = {
     "none": set(),
-    "half_the_clock": {CLOCKS},
+    "half_the_clock": {CLOCKS, ACCOUNTED},
     "old_gradients_unless_audited": {STALE},
     "no_update_unless_audited": {STILL},
     "first_weights_validated": {OTHERS},
@@ -15,7 +15,7 @@ IN_A_GROUP = {
 }
 IN_AN_ENSEMBLE = {
     "ensemble_of_other_weights": {OTHERS},
-    "a_phase_in_half": {CLOCKS},
+    "a_phase_in_half": {CLOCKS, ACCOUNTED},
     "a_backward_pass_outside_the_clock": {OUTSIDE},
     "statistics_without_momentum": {DEVIATION},
     "no_backward_pass_in_every_second_step": {STALE, OPERATIONS},

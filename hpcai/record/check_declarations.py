@@ -123,6 +123,16 @@ OUTSIDE = CheckDeclaration(
     "backward passes and updates that ran outside of the training time, and steps credited but not updated in it; all "
     "ranks",
 )
+TEST_CLOCKS = CheckDeclaration(
+    "time of the test by two clocks: deviation",
+    "|time of the whole test - seconds by a second clock| / (1e-3 of these + 0.01 s); the worst rank",
+    limit=1.0,
+)
+ACCOUNTED = CheckDeclaration(
+    "time not in phases or between them: share",
+    "|phases + time between them - wall time by the second clock| / (0.01 of this + 0.01 s); the worst rank",
+    limit=1.0,
+)
 TRAINING_CLOCKS = CheckDeclaration(
     "training time by two clocks: deviation",
     "|training time - seconds by a second clock| / (1e-3 of these + 0.01 s); the worst rank",
@@ -171,5 +181,5 @@ BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a tra
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING),
-    *(DISAGREEMENT, CLAIMS),
+    *(DISAGREEMENT, ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from hpcai.record.machine import Memory, Telemetry
 from hpcai.record.record import END, Count, Name, Positive, Record, Setting, Status, Verdict, about, fields
+from hpcai.record.wall_time import WallTime
 
 ROW_TYPE = f"^W[RC][0-9]{{2}}[A-Z][0-9][A-Z][0-9]{END}"
 
@@ -37,6 +38,7 @@ class Entry(Record, kw_only=True):
     settings: Annotated[dict[str, Setting], about("value of every KEY in this test")]
     memory: Annotated[Memory, about("memory of the rank that used most")]
     telemetry: Annotated[Telemetry | None, about("utilisation of the nodes during the test; null with TELEMETRY 0")]
+    wall: Annotated[WallTime | None, about("time of the whole test by two clocks; null in older results")] = None
     raw: Annotated[Any, about("raw measurements: all other numbers follow from them")]
     verdict: Annotated[Verdict, about("PASSED if no check is FAILED")]
 

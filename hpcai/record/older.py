@@ -32,6 +32,7 @@ ADDED_BY_5 = frozenset(
         *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
+        *("wall", "accounting"),
     }
 )
 # Fields that results of a schema lack.

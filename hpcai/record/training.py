@@ -22,6 +22,7 @@ from hpcai.record.preflight import (
 from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
+from hpcai.record.wall_time import Accounting
 
 
 class Preparation(Record, kw_only=True):
@@ -193,6 +194,7 @@ class TrainingRaw(Record, kw_only=True):
     pipeline: Annotated[Pipelined | None, about("PARALLEL pipeline and mixed only: the stages")] = None
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
+    accounting: Annotated[Accounting | None, about("phases of the test; null in older results")] = None
     evaluation_deviation: Annotated[
         float | None, about("PARALLEL other than data only: evaluation against the simple path / bound, worst sample")
     ] = None

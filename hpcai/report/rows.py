@@ -12,6 +12,7 @@ from hpcai.record.pipeline import Pipelined
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import fields
 from hpcai.record.training import Replay
+from hpcai.record.wall_time import Accounting
 from hpcai.report.text import NAME_WIDTH, score
 from hpcai.results.gains import emulated, precision_speed
 from hpcai.results.row import graph_of
@@ -144,3 +145,18 @@ def replay_notes(replay: Replay) -> Iterator[str]:
     """Notes on the replayed steps with the largest deviations."""
     yield f"Replay  : {replay.steps} steps, largest deviation: {replay.deviation.where}"
     yield f"Replay  : {replay.steps} steps, largest lost: {replay.lost.where}"
+    if replay.inside_share is not None and replay.outside_share is not None:
+        drawn = f", drawn from entropy {replay.audits.entropy}" if replay.audits else ""
+        yield (
+            f"Replay  : copies of steps {replay.inside_share:.2%} of the training time, replays beside it "
+            f"{replay.outside_share:.1%}{drawn}"
+        )
+
+
+def accounting_notes(found: Accounting | None) -> Iterator[str]:
+    """Note on the phases and the time between them; none in older results."""
+    if found is not None:
+        yield (
+            f"Phases  : {found.phases:.3f} s and {found.between:.3f} s between them of {found.wall:.3f} s by a second "
+            f"clock, {found.wall - found.phases - found.between:.3f} s not accounted for"
+        )

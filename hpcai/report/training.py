@@ -7,6 +7,7 @@ from hpcai.record.training import BusySeconds, Execution, Preparation, TrainingR
 from hpcai.report import energy, memory, roofline, telemetry
 from hpcai.report.lines import labelled
 from hpcai.report.rows import (
+    accounting_notes,
     all_reduce_note,
     check_lines,
     data_notes,
@@ -38,7 +39,7 @@ def _measured(test: TrainingRow) -> Iterator[str]:
     yield from memory.lines(test.memory)
     yield from telemetry.lines(test.telemetry, test.memory.accelerated)
     yield from energy.lines(raw.energy)
-    for record in (raw.step_seconds, raw.busy_seconds, test.phases):
+    for record in (raw.step_seconds, raw.busy_seconds, test.phases, *filter(None, [test.wall])):
         yield from labelled(record)
 
 
@@ -57,6 +58,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield from residual_notes(before.residuals)
     yield from kernels_notes(raw.site_kernels, before.vendor_comparison)
     yield from replay_notes(raw.replay)
+    yield from accounting_notes(raw.accounting)
     yield _slowest(raw, raw.busy_seconds)
     yield from memory.notes(test.memory)
     yield telemetry.note(test.telemetry)

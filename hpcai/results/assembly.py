@@ -37,7 +37,8 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
 def as_stored(measured: Measured) -> Measured:
     """The measurements with every number of its declared type, as a stored result has them."""
     telemetry = checked(measured.telemetry) if measured.telemetry else None
-    return Measured(checked(measured.raw), checked(measured.memory), telemetry)
+    wall = checked(measured.wall) if measured.wall else None
+    return Measured(checked(measured.raw), checked(measured.memory), telemetry, wall)
 
 
 def violated_claims(case: Case, entry: Entry, environment: Environment) -> list[str]:

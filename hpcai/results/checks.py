@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 from hpcai.formulas import score
+from hpcai.formulas.clocks import unaccounted
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record import check_declarations as declared
@@ -11,6 +12,7 @@ from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations
 from hpcai.record.preflight import Residuals, VendorComparison
 from hpcai.record.training import Replay, TrainingRaw
+from hpcai.record.wall_time import Accounting
 from hpcai.results import vendor_comparison
 from hpcai.results.qualities import Qualities
 from hpcai.results.row import graph_of
@@ -33,6 +35,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
         *evaluated(raw.evaluation_deviation),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
+        *accounted(raw.accounting),
     )
 
 
@@ -59,6 +62,12 @@ def evaluated(deviation: float | None) -> Iterator[Check]:
     """Check of the evaluation of divided models; none of others."""
     if deviation is not None:
         yield declared.EVALUATED.of(deviation)
+
+
+def accounted(found: Accounting | None) -> Iterator[Check]:
+    """Check that phases and the time between them add up to the wall time; none in older results."""
+    if found is not None:
+        yield declared.ACCOUNTED.of(unaccounted(found.phases + found.between, found.wall))
 
 
 def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:

@@ -2,12 +2,20 @@
 
 from typing import Any, TypeVar
 
+from hpcai.formulas.clocks import deviation
 from hpcai.inputfile import Case
 from hpcai.record import entry as records
+from hpcai.record.check_declarations import TEST_CLOCKS
 from hpcai.record.record import Verdict
 from hpcai.results.measured import Measured
 
 Entry = TypeVar("Entry", bound=records.Entry)
+
+
+def clock_checks(measured: Measured) -> tuple[records.Check, ...]:
+    """Check that two clocks agree on the time of the test; none in older results."""
+    wall = measured.wall
+    return (TEST_CLOCKS.of(deviation(wall.seconds, wall.second_clock)),) if wall else ()
 
 
 def entry(kind: type[Entry], case: Case, measured: Measured, verdict: Verdict, **others: Any) -> Entry:
@@ -18,7 +26,8 @@ def entry(kind: type[Entry], case: Case, measured: Measured, verdict: Verdict, *
         settings=dict(case.settings),
         memory=measured.memory,
         telemetry=measured.telemetry,
+        wall=measured.wall,
         raw=measured.raw,
-        verdict=verdict,
+        verdict="FAILED" if any(check.verdict == "FAILED" for check in clock_checks(measured)) else verdict,
         **others,
     )

@@ -6,17 +6,19 @@ from typing import Any
 
 from hpcai.record.entry import Row, Table
 from hpcai.record.machine import Memory, Telemetry
+from hpcai.record.wall_time import WallTime
 from hpcai.workloads.comm.record import CollectiveRow
 from hpcai.workloads.kernels.record import KernelRow
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Measurements of a complete test: raw record of its workload, memory of the ranks, telemetry of the nodes."""
+    """Measurements of a complete test: raw record of its workload, memory of ranks, telemetry of nodes, time."""
 
     raw: Any
     memory: Memory
     telemetry: Telemetry | None = None
+    wall: WallTime | None = None
 
 
 @dataclass(frozen=True)

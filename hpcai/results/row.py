@@ -15,7 +15,7 @@ from hpcai.record.all_reduce import AllReduce
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations, Row
 from hpcai.record.record import Verdict
-from hpcai.results.entry import entry
+from hpcai.results.entry import clock_checks, entry
 from hpcai.results.measured import Measured
 from hpcai.workloads.registry import workload
 
@@ -39,6 +39,7 @@ def row(
 ) -> Entry:
     """The entry of a test with a row; `scores` have `flops`; `others`: the fields that only this workload has."""
     reduced: AllReduce | None = getattr(measured.raw, "all_reduce", None)
+    checks = (*checks, *clock_checks(measured))
     eligible = with_assumed_nodes(eligible, reduced.ranks_per_node if reduced else None)
     return entry(
         kind,

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 
 from hpcai.kernels.fingerprint import ELEMENTS, TYPES, numba_cpu, vendor
+from hpcai.kernels.fingerprint.numba_cpu import ADDRESS, COUNT, KIND
 
 GRADIENT, WEIGHT, STATE = range(3)  # kinds of a tensor's elements; further state follows
 
@@ -54,50 +55,42 @@ class HostReader:
 
     def __init__(self, parameters: Sequence[torch.Tensor], runs: Sequence[Run], kinds: int, steps: int) -> None:
         self._runs, tensors = runs, len(runs)
-        self._counts = np.array([run.length for run in runs])
+        self._tensors = np.zeros((kinds, 3, tensors), np.int64)
+        self._tensors[:, COUNT] = [run.length for run in runs]
+        self._tensors[GRADIENT, KIND] = [_code(each.dtype) for each in parameters]
+        self._offsets = np.array([run.first * each.element_size() for run, each in zip(runs, parameters, strict=True)])
         self._smallest = np.array([torch.finfo(each.dtype).tiny for each in parameters])
-        self._nbytes = [each.element_size() for each in parameters]
-        self._addresses, self._types = np.zeros((2, kinds, tensors), np.int64)
-        self._types[GRADIENT] = [_code(each.dtype) for each in parameters]
         self._now, self._kept = np.zeros((2, kinds, tensors, ELEMENTS))
         self._weights = np.zeros((tensors, ELEMENTS))
         self._fingerprints = np.zeros((steps, tensors), np.uint64)
-        self._still, self._step = np.zeros((2, tensors), np.int64)
+        self._marks = np.zeros((2, tensors), np.int64)
 
     def begin(self, sources: Sequence[Sequence[torch.Tensor | None]]) -> None:
-        self._locate(sources)
-        self._still[:] = 0
-        numba_cpu.gather(self._addresses, self._types, self._counts, self._now)
-        self._weights[:] = self._now[WEIGHT]
-
-    def _locate(self, sources: Sequence[Sequence[torch.Tensor | None]]) -> None:
-        self._addresses[GRADIENT] = 0
+        self._tensors[GRADIENT, ADDRESS] = 0
         for kind, tensors in enumerate(sources, WEIGHT):
-            for place, (tensor, run) in enumerate(zip(tensors, self._runs, strict=True)):
-                found = 0 if tensor is None else tensor.data_ptr() + run.first * tensor.element_size()
-                self._addresses[kind, place] = found
-                self._types[kind, place] = 0 if tensor is None else _code(tensor.dtype)
+            self._tensors[kind, ADDRESS] = [_address(*each) for each in zip(tensors, self._runs, strict=True)]
+            self._tensors[kind, KIND] = [0 if tensor is None else _code(tensor.dtype) for tensor in tensors]
+        self._marks[:] = 0
+        numba_cpu.gather(self._tensors, self._now)
+        self._weights[:] = self._now[WEIGHT]
 
     def read(self, step: int, gradients: Sequence[torch.Tensor], overflow: torch.Tensor | None) -> None:
-        self._addresses[GRADIENT] = [
-            gradient.data_ptr() + run.first * nbytes
-            for gradient, run, nbytes in zip(gradients, self._runs, self._nbytes, strict=True)
-        ]
-        numba_cpu.gather(self._addresses, self._types, self._counts, self._now)
-        numba_cpu.fingerprints(self._now[GRADIENT], self._counts, self._smallest, self._fingerprints[step])
-        if overflow is None or not overflow.numpy():
-            self._keep_still(step)
-
-    def _keep_still(self, step: int) -> None:
-        still = (self._now[WEIGHT] == self._weights).all(axis=1)
-        if still.any():
-            self._still += still
-            self._step[still] = step
-            self._kept[:, still] = self._now[:, still]
-        self._weights[:] = self._now[WEIGHT]
+        self._tensors[GRADIENT, ADDRESS] = [gradient.data_ptr() for gradient in gradients]
+        self._tensors[GRADIENT, ADDRESS] += self._offsets
+        skipped = overflow is not None and bool(overflow.numpy())
+        numba_cpu.note(
+            *(self._tensors, self._now, self._kept, self._weights, self._smallest, self._marks),
+            self._fingerprints[step],
+            -1 if skipped else step,
+        )
 
     def notes(self, steps: int) -> Notes:
-        return Notes(self._fingerprints[:steps], self._still, self._step, self._kept)
+        still, last = self._marks
+        return Notes(self._fingerprints[:steps], still, last, self._kept)
+
+
+def _address(tensor: torch.Tensor | None, run: Run) -> int:
+    return 0 if tensor is None else tensor.data_ptr() + run.first * tensor.element_size()
 
 
 class DeviceReader:

@@ -6,7 +6,7 @@ they are judged. The places are drawn from the system's entropy.
 
 from collections.abc import Callable
 from secrets import randbelow
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -53,11 +53,12 @@ class StepElements:
 
     def note(self) -> None:
         """Read the elements after a step, while its gradients exist."""
-        gradients = [weight.grad for weight in self._weights if weight.grad is not None]
-        self._missing += len(self._weights) - len(gradients)
-        if self._noted < self._most and len(gradients) == len(self._weights):
+        gradients = [weight.grad for weight in self._weights]
+        missing = sum([gradient is None for gradient in gradients])
+        if self._noted < self._most and not missing:
             scaler = self._state.scaler
-            self._reader.read(self._noted, gradients, scaler.overflow if scaler else None)
+            self._reader.read(self._noted, cast(list[torch.Tensor], gradients), scaler.overflow if scaler else None)
+        self._missing += missing
         self._noted += 1
         if not self._located:
             self._locate()

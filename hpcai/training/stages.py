@@ -35,7 +35,7 @@ from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog, logged
 from hpcai.training.pipelined import pipelined_by
 from hpcai.training.summation import all_reduce_of, exchanged_by, sent_by
-from hpcai.training.times import profiled, times_of
+from hpcai.training.times import PhaseAccount, profiled, times_of
 from hpcai.training.totals import loading_of, models_of, so_far, work_of
 from hpcai.workloads.registry import quality_of
 
@@ -116,6 +116,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
+        self.account = PhaseAccount()
         with self.phases.measure("set_up"):
             opened = copy and copy.dataset
             self.dataset: Any = same_data(opened or task.open(case, self.group), self.group.active)
@@ -193,6 +194,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             deviation = evaluation_deviation(trained, self.case.precision)
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
+        accounting = self.account.closed(self.phases, group.active)
         curve, steps = self._curve(), trained.state.progress.steps
         reached = first_reaching(quality_of(self.case.workload), curve, samples, self.target)
         times = times_of(trained, self.phases, self.host, group.active)
@@ -216,6 +218,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             loading=loading_of(self.task.loading, trained.state.progress.loading, group.active),
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
             energy=self.energy.measured(),
+            accounting=accounting,
             evaluation_deviation=deviation,
         )
         return self.task.raw(shared, curve, together, trained)

@@ -8,12 +8,17 @@ from hpcai import clock
 from hpcai.comm import reductions
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
+from hpcai.formulas.clocks import unaccounted
 from hpcai.record.phases import Phases
 from hpcai.record.record import fields
 from hpcai.record.training import BusySeconds, OperatorSeconds, StepSeconds, WaitingSeconds
+from hpcai.record.wall_time import Accounting
+from hpcai.second_clock import raw
 from hpcai.train import step_times
 from hpcai.train.loop import Training
 from hpcai.train.operation_profile import operator_seconds
+
+BEFORE = ("staging", "start_up")  # phases that are not part of a test's own time
 
 
 class Times(NamedTuple):
@@ -47,6 +52,22 @@ def times_of(training: Training, phases: clock.Phases, host: str, comm: MPI.Comm
         ),
         _phases(training, phases, comm),
     )
+
+
+class PhaseAccount:
+    """Adds up the phases of a test on this rank and compares them with the second clock."""
+
+    def __init__(self) -> None:
+        self._begun = raw()
+
+    def closed(self, phases: clock.Phases, comm: MPI.Comm) -> Accounting:
+        """Of the rank with the largest difference, the same on each of `comm`. Collective; right after the last phase.
+        """
+        wall = raw() - self._begun
+        parts = sum(seconds for name, seconds in phases.seconds.items() if name not in BEFORE)
+        worst = unaccounted(parts + phases.between, wall), wall, parts, phases.between
+        _, wall, parts, between = comm.allreduce(worst, MPI.MAX)
+        return Accounting(wall=wall, phases=parts, between=between)
 
 
 def _phases(training: Training, phases: clock.Phases, comm: MPI.Comm) -> Phases:

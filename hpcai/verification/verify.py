@@ -94,7 +94,7 @@ def rebuilt(stored: Result) -> Result:
     cases = cases_of(stored)
     made = structs.replace(without_tests(stored), input=input_of(problem_of(stored.input)))
     for case, entry in zip(cases, _entries(stored, cases), strict=False):
-        made, _ = enter(made, case, Measured(entry.raw, entry.memory, entry.telemetry))
+        made, _ = enter(made, case, Measured(entry.raw, entry.memory, entry.telemetry, entry.wall))
     made = structs.replace(made, broken_off=_broken_off(stored.broken_off, cases))
     return sealed(made, len(cases))
 

@@ -8,19 +8,18 @@ from ..cpu.compiled import compiled
 from ..cpu.load_store import read
 from . import ELEMENTS, FACTORS, LEAST, TYPES
 
-__all__ = ["fingerprints", "gather"]
+__all__ = ["ADDRESS", "COUNT", "KIND", "fingerprints", "gather", "note"]
 
 FLOAT32, FLOAT64, BFLOAT16, FLOAT16 = range(len(TYPES))
-NBYTES = (4, 8, 2, 2)
+ADDRESS, KIND, COUNT = range(3)  # rows of what describes the tensors: address, code of the type, elements to read
+GRADIENT, WEIGHT = 0, 1  # the first kinds of tensors
+STILL, LAST = 0, 1  # rows of marks: steps in which the elements of a weight stayed as they were, and the last of them
 Array = np.ndarray[Any, Any]
 
 
-def gather(addresses: Array, types: Array, counts: Array, out: Array) -> None:
-    """Fill float64 out[kinds, tensors, ELEMENTS] from int64 addresses and types [kinds, tensors]; address 0 gives 0.
-
-    counts: int64[tensors], elements to read.
-    """
-    _gather(addresses, types, counts, out)
+def gather(tensors: Array, out: Array) -> None:
+    """Fill float64 out[kinds, tensors, ELEMENTS] from int64 tensors[kinds, 3, tensors]; address 0 gives 0."""
+    _gather(tensors, out)
 
 
 def fingerprints(elements: Array, counts: Array, smallest: Array, out: Array) -> None:
@@ -28,12 +27,41 @@ def fingerprints(elements: Array, counts: Array, smallest: Array, out: Array) ->
     _fingerprints(elements, counts, smallest, FACTORS, out)
 
 
+def note(
+    tensors: Array, now: Array, kept: Array, weights: Array, smallest: Array, marks: Array, out: Array, step: int
+) -> None:
+    """Read the elements after a step: fingerprints of the gradients in uint64 out[tensors].
+
+    now, kept: float64[kinds, tensors, ELEMENTS], the latest elements, and those of the last step in which the elements
+    of a weight were as in `weights`, those after the step before. marks: int64[2, tensors], how many such steps and
+    which was the last; a negative step moves nothing and is not marked.
+    """
+    _note(tensors, now, kept, weights, smallest, FACTORS, marks, out, step)
+
+
 @compiled
-def _gather(addresses: Any, types: Any, counts: Any, out: Any) -> None:
-    for kind in range(addresses.shape[0]):
-        for tensor in range(addresses.shape[1]):
-            address, code = addresses[kind, tensor], types[kind, tensor]
-            for place in range(counts[tensor]):
+def _note(
+    tensors: Any, now: Any, kept: Any, weights: Any, smallest: Any, factors: Any, marks: Any, out: Any, step: Any
+) -> None:
+    _gather(tensors, now)
+    _fingerprints(now[GRADIENT], tensors[GRADIENT, COUNT], smallest, factors, out)
+    for tensor in range(len(out)):
+        still = step >= 0
+        for place in range(ELEMENTS):
+            still &= now[WEIGHT, tensor, place] == weights[tensor, place]
+            weights[tensor, place] = now[WEIGHT, tensor, place]
+        if still:
+            marks[STILL, tensor] += 1
+            marks[LAST, tensor] = step
+            kept[:, tensor] = now[:, tensor]
+
+
+@compiled
+def _gather(tensors: Any, out: Any) -> None:
+    for kind in range(tensors.shape[0]):
+        for tensor in range(tensors.shape[2]):
+            address, code = tensors[kind, ADDRESS, tensor], tensors[kind, KIND, tensor]
+            for place in range(tensors[kind, COUNT, tensor]):
                 out[kind, tensor, place] = _element(address, code, place) if address else 0.0
 
 

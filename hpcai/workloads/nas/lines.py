@@ -7,6 +7,7 @@ from hpcai.record.entry import Row
 from hpcai.report import energy, memory, telemetry
 from hpcai.report.lines import labelled
 from hpcai.report.rows import (
+    accounting_notes,
     all_reduce_note,
     check_lines,
     data_notes,
@@ -49,7 +50,8 @@ def _measured(test: SearchRow) -> Iterator[str]:
     yield from memory.lines(test.memory)
     yield from telemetry.lines(test.telemetry, test.memory.accelerated)
     yield from energy.lines(raw.energy)
-    yield from labelled(test.phases)
+    for record in (test.phases, *filter(None, [test.wall])):
+        yield from labelled(record)
 
 
 def _notes(test: SearchRow) -> Iterator[str]:
@@ -75,6 +77,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
     yield from residual_notes(raw.residuals)
     yield from kernels_notes(raw.site_kernels, raw.vendor_comparison)
     yield from replay_notes(raw.replay)
+    yield from accounting_notes(raw.accounting)
     yield from memory.notes(test.memory)
     yield telemetry.note(test.telemetry)
     yield energy.note(raw.energy)

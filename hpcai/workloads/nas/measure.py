@@ -46,6 +46,7 @@ from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog
 from hpcai.training.stages import Report
+from hpcai.training.times import PhaseAccount
 from hpcai.workloads.nas.preparation import Prepared, prepared
 from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch
 from hpcai.workloads.nas.totals import totals
@@ -91,7 +92,7 @@ class _Search:
         self.case, self.active, self.device, self.folder = case, active, device, folder
         self.log = ModelLog(case, active, device, str(folder.parent))
         self.seed, self.group, copy = case.seed, active.group, active.copy
-        self.report, self.shutdown = report, shutdown
+        self.report, self.shutdown, self.account = report, shutdown, PhaseAccount()
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
@@ -140,6 +141,7 @@ class _Search:
                 runner.run(shutdown, self.report)
                 self.log.mark()
                 self._wait_for_all(shutdown)
+            self.accounting = self.account.closed(self.phases, self.group.active)
         self.log.write_trials(self.dataset)
         return runner
 
@@ -232,16 +234,16 @@ class _Search:
             self.leader.transport.finish()
         self.leaders.Free()
         trials = self.storage.trials() if self.group.active.rank == 0 else []
-        between_nodes = self.active.between_nodes
-        measured, ended_by = totals(self.group, runner, self.leader, trials, self.phases, between_nodes, checked)
+        measured, ended_by = totals(
+            self.group, runner, self.leader, trials, self.phases, self.accounting, self.active.between_nodes, checked
+        )
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
-        copy = self.active.copy
         return SearchRaw(
             **structs.asdict(measured),
             ended_by=convert(ended_by, EndedBy),
             backend=self.active.backend,
-            staging=copy.measured if copy else None,
+            staging=self.active.copy.measured if self.active.copy else None,
             site_kernels=self.active.site_kernels,
             all_reduce=checked.all_reduce,
             energy=self.energy.measured(),

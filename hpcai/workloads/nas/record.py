@@ -11,6 +11,7 @@ from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
 from hpcai.record.trial import End, Hyperparameters, Operation, Trial
+from hpcai.record.wall_time import Accounting
 from hpcai.workloads.nas.score_record import SearchScores
 
 EndedBy = Literal["trials", "rounds", "duration", "converged", "exhausted"]
@@ -120,6 +121,7 @@ class SearchMeasured(Record, kw_only=True):
     seconds: Annotated[Seconds, about("duration of the search", unit="s")]
     group_seconds: Annotated[GroupSeconds, about("time of the groups by activity", unit="s")]
     replay: Annotated[Replay, about("replayed steps")]
+    accounting: Annotated[Accounting | None, about("phases of the test; null in older results")] = None
     coordinator: Annotated[Coordinator, about("coordinator's answers")]
     proposals: Annotated[Proposals, about("proposals of networks")]
     largest_deviation: Annotated[float, about("largest deviation of a child's outputs from its parent's, relative")]

@@ -12,6 +12,7 @@ from hpcai.formulas.score import LARGEST
 from hpcai.record.record import fields
 from hpcai.record.sample_loading import Loading
 from hpcai.record.trial import Trial
+from hpcai.record.wall_time import Accounting
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.train import training_checks
 from hpcai.training.summation import sent_by
@@ -36,6 +37,7 @@ def totals(
     leader: GroupLeader | None,
     trials: Sequence[Trial],
     phases: Phases,
+    accounting: Accounting,
     between_nodes: int,
     before: Prepared,
 ) -> tuple[SearchMeasured, str]:
@@ -62,6 +64,7 @@ def totals(
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
         replay=training_checks.measured(own.findings, group),
+        accounting=accounting,
         loading=loading_of(Loading, own.loading, active),
         sent=sent_by(before.all_reduce, own.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
