@@ -91,10 +91,19 @@ def test_memory_that_lasts_the_whole_training() -> None:
     statistics = sum(buffer.nbytes for buffer in module.buffers() if buffer.is_floating_point())
     rows = memory(graph, SETTINGS, FACTS)
     assert rows["weights"] == parameters + statistics
-    assert rows["optimiser"] == parameters and rows["replay copies"] == 4 * parameters
+    assert rows["optimiser"] == parameters and rows["replay copies"] == 2 * (2 * parameters + statistics)
+    assert rows["fingerprints"] == 23 * 2 * len(graph.parameters) * 8
     assert rows["snapshot"] == 2 * parameters + statistics
     assert rows["data"] == 1000 and rows["buckets"] == 0
     assert rows["samples"] == 8 * 90 + 3 * 8 * 2 * 23
+
+
+def test_several_audited_steps_are_copied_where_their_copies_are_small() -> None:
+    small, large = (memory(build(name, (28, 28), 1, 10), SETTINGS, FACTS) for name in ("resnet8", "resnet50"))
+    assert small["replay copies"] == 4 * 2 * small["snapshot"]
+    assert large["replay copies"] == 2 * large["snapshot"]
+    carried = {**SETTINGS, "WIRE": "int8", "DEGREE": 2}
+    assert memory(build("resnet8", (28, 28), 1, 10), carried, FACTS)["replay copies"] == 2 * small["snapshot"]
 
 
 def test_settings_change_the_estimate() -> None:
@@ -127,10 +136,11 @@ def test_the_total_is_the_maximum_of_training_and_residuals() -> None:
     restored = {**training, "restoring": rows["profile"] + 1}
     assert total(restored) == total(training) + 1
     evaluated = {**rows, "residuals": 0, "replay": 10**12}
-    left = ("data", "samples", "weights", "replay copies", "other", "optimiser", "buckets", "step", "replay")
+    stays = ("data", "samples", "weights", "replay copies", "fingerprints", "other")
+    left = (*stays, "optimiser", "buckets", "step", "replay")
     assert total(evaluated) == sum(evaluated[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(
-        rows[name] for name in ("data", "samples", "weights", "replay copies", "other")
+        rows[name] for name in stays
     )
 
 

@@ -101,7 +101,7 @@ def test_a_rule_of_two_fp32_states_is_planned_by_its_declaration() -> None:
         )
         parameters = sum(graph.parameters.values())
         assert [plain["optimiser"], two["optimiser"]] == [2 * parameters, 8 * parameters]
-        assert two["replay copies"] - plain["replay copies"] == 2 * (8 - 2) * parameters
+        assert two["replay copies"] - plain["replay copies"] == 4 * 2 * (8 - 2) * parameters
         assert two["snapshot"] - plain["snapshot"] == 6 * parameters
         assert two["replay"] > plain["replay"]
     finally:

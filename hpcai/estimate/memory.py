@@ -18,6 +18,7 @@ from hpcai.estimate.liveness import (
     step_bytes,
 )
 from hpcai.estimate.residuals import FP64_BYTES, residual_bytes
+from hpcai.formulas.audits import at_once
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
@@ -56,6 +57,7 @@ SUMMED, SUMMED_BYTES = 2**20, 48  # elements of the check of the all-reduce at a
 # Of the pass that shows whether a precision is native (preflight/precision_probe.py): FLOP forward on a CPU and a GPU,
 # far longer than a launch; bytes of its input and output in fp32; tensors of it that are kept.
 PROBED_OPERATIONS, PROBED_BYTES, PROBED_COPIES = {False: 2**29, True: 2**38}, 2**26, 6
+TENSORS_OF_LAYER = 2  # weight and bias, or those of a batch norm
 STEP_TIMES = 3  # as recorded, of all epochs, and sorted
 
 
@@ -113,7 +115,8 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
         "samples": 0 if on_gpu else _sample_records(settings, facts.samples),
         "weights": weights,
         "optimiser": state + parameters * rule.scratch_bytes("cuda" if on_gpu else "cpu", parameter),
-        "replay copies": 2 * (parameters * parameter + state),
+        "replay copies": _audited(settings, 2 * (weights + state)),
+        "fingerprints": _steps(settings, facts.samples) * TENSORS_OF_LAYER * len(graph.parameters) * FP64_BYTES,
         "snapshot": weights + state,
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
         "exchange": exchange_bytes(graph, batch, activation)
@@ -153,11 +156,21 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
     return batch * (batches * ahead + (1 + scaled) * pixels * FP32_BYTES)
 
 
+def _audited(settings: Mapping[str, Any], copies: int) -> int:
+    """Copies of all audited steps of an epoch, from those of one; errors of sent gradients are kept of one step only."""
+    kept = WIRES[settings["WIRE"]]().carries and split_of(settings).replicas > 1
+    return copies if kept else copies * at_once(copies)
+
+
+def _steps(settings: Mapping[str, Any], samples: int) -> int:
+    """Steps of an epoch."""
+    divided = split_of(settings)
+    return ceil(samples / (divided.replicas * settings["BATCH"] * divided.parts))
+
+
 def _sample_records(settings: Mapping[str, Any], samples: int) -> int:
     """Records of delivered samples, of a bootstrap's draws, and of step times."""
-    divided = split_of(settings)
-    own = ceil(samples / divided.replicas)
-    steps = ceil(own / (settings["BATCH"] * divided.parts)) * settings["EPOCHS"]
+    own, steps = ceil(samples / split_of(settings).replicas), _steps(settings, samples) * settings["EPOCHS"]
     return INDEX_BYTES * own + samples * (settings["GROUPS"] > 1) + STEP_TIMES * FP64_BYTES * steps
 
 

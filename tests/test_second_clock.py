@@ -1,0 +1,79 @@
+"""The second clock: pairs of readings, agreement, and steps in and outside of the timed region."""
+
+import time
+from collections.abc import Iterator
+from itertools import count
+
+import pytest
+
+from hpcai import clock
+from hpcai.clock import Phases
+from hpcai.formulas.clocks import deviation, unaccounted
+from hpcai.second_clock import CLOSE, TimedRegion, moment, raw
+
+
+def region() -> TimedRegion:
+    return TimedRegion(lambda: None)
+
+
+def test_the_two_clocks_agree_over_a_while() -> None:
+    begin = moment(clock.now)
+    time.sleep(0.2)
+    end = moment(clock.now)
+    assert deviation(end.first - begin.first, end.second - begin.second) < 0.1
+
+
+def test_a_pair_that_was_interrupted_is_read_again() -> None:
+    delays: Iterator[float] = iter([20 * CLOSE, 20 * CLOSE, 0.0])
+    calls = count()
+
+    def interrupted() -> float:
+        next(calls)
+        now = clock.now()
+        time.sleep(next(delays, 0.0))
+        return now
+
+    found = moment(interrupted)
+    assert next(calls) >= 3
+    later = moment(clock.now)
+    assert abs((later.first - found.first) - (later.second - found.second)) < 3 * CLOSE
+
+
+@pytest.mark.parametrize(("first", "second", "agree"), [
+    (100.0, 100.0, True), (100.09, 100.0, True), (50.0, 100.0, False), (100.2, 100.0, False), (0.0, 0.009, True),
+    (0.0, 0.02, False),
+])  # fmt: skip
+def test_clocks_may_differ_by_a_thousandth_and_ten_milliseconds(first: float, second: float, agree: bool) -> None:
+    assert (deviation(first, second) <= 1) == agree
+
+
+def test_parts_may_miss_a_hundredth() -> None:
+    assert unaccounted(99.5, 100.0) <= 1 < unaccounted(98.0, 100.0)
+    assert unaccounted(102.0, 100.0) > 1
+
+
+def test_steps_are_counted_within_parts_and_outside_of_them() -> None:
+    found = region()
+    found.backward()
+    with found.part():
+        found.backward()
+        found.update()
+        time.sleep(0.01)
+    found.update()
+    assert (found.steps, found.outside) == (1, 2)
+    begin = raw()
+    with found.part():
+        time.sleep(0.01)
+    assert 0.02 <= found.seconds <= 0.01 + raw() - begin + 0.05
+
+
+def test_phases_and_the_time_between_them_add_up() -> None:
+    import torch
+
+    phases, begin = Phases(torch.device("cpu")), clock.now()
+    for name in ("training", "validation", "training"):
+        with phases.measure(name):
+            time.sleep(0.01)
+        time.sleep(0.005)
+    assert phases.seconds["training"] >= 0.02 and phases.between >= 0.01
+    assert sum(phases.seconds.values()) + phases.between <= clock.now() - begin
