@@ -61,7 +61,7 @@ def training_named(test: Json) -> Json:
     assert len(values) == len(own), "a label occurs twice"
     values |= weather_report_reader.classes_named(test) if "class_precision" in test["scores"] else {}
     values |= machine_named(test) | (dict(labelled(entry.raw.energy)) if entry.raw.energy else {})
-    for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases):
+    for record in (entry.raw.step_seconds, entry.raw.busy_seconds, entry.phases, *filter(None, [entry.wall])):
         values |= dict(labelled(record))
     return values
 
@@ -74,7 +74,7 @@ def search_named(test: Json) -> Json:
     values |= {f"idle time of a group, {name}, s": getattr(raw.group_seconds.idle, name) for name in ("min", "max")}
     values |= dict(labelled(raw.coordinator)) | dict(labelled(raw.proposals)) | machine_named(test)
     values |= dict(labelled(raw.energy)) if raw.energy else {}
-    return values | dict(labelled(entry.phases))
+    return values | dict(labelled(entry.phases)) | (dict(labelled(entry.wall)) if entry.wall else {})
 
 
 def printed(text: str, value: float | None, digits: int = 7) -> bool:

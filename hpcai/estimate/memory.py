@@ -157,7 +157,7 @@ def _batches(graph: Graph, batch: int, facts: Facts) -> int:
 
 
 def _audited(settings: Mapping[str, Any], copies: int) -> int:
-    """Copies of all audited steps of an epoch, from those of one; errors of sent gradients are kept of one step only."""
+    """Copies of an epoch's audited steps, from those of one; of one only where errors of sent gradients are kept."""
     kept = WIRES[settings["WIRE"]]().carries and split_of(settings).replicas > 1
     return copies if kept else copies * at_once(copies)
 

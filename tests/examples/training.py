@@ -8,6 +8,7 @@ from small_run import GOLDEN, WEATHER
 
 from hpcai.claims.kernel_choice_claims import batch_norms
 from hpcai.claims.shards import left_out, shards_of, trained
+from hpcai.data.audit_draws import drawn_steps
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.inputfile import Case
 from hpcai.opcount.products import layers_of
@@ -80,7 +81,7 @@ def rebuilt(subject: Subject, *alterations: Alteration, **settings: Any) -> Subj
     case = Case(subject.case.index, subject.case.workload, {**subject.case.settings, **settings})
     record = part(case.workload, "record").ENTRY
     altered: TrainingRow = convert(entry, record)
-    measured = Measured(altered.raw, altered.memory, altered.telemetry)
+    measured = Measured(altered.raw, altered.memory, altered.telemetry, altered.wall)
     return Subject(case, part(case.workload, "checks").build(case, measured, Before()), subject.environment)
 
 
@@ -110,6 +111,7 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
         "raw.curve.*.counted": dataset.validation_samples,
         "raw.curve.*.fingerprint": expected_fingerprint(dataset.validation_samples),
         "raw.ensemble.bag_evaluated": left_out(case, samples),
+        "raw.replay.audits": {"entropy": f"{1:016x}", "steps": audited(range(shards[0].steps), case["EPOCHS"])},
         "memory.data.samples": samples,
     }
     raw: TrainingRaw = subject.entry.raw
@@ -118,6 +120,11 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
         fits["raw.sent.bytes"] = needed_bytes(raw.all_reduce, elements, 4)
     fitting = [changed(path, value) for path, value in fits.items()]
     return rebuilt(subject, *fitting, *alterations, with_loading, **settings)
+
+
+def audited(steps: range, epochs: int) -> list[tuple[int, int]]:
+    """The audited steps of a first model that entropy 1 gives, one in each epoch."""
+    return [(epoch, step) for epoch in range(epochs) for step in drawn_steps(1, steps, 1, 0, epoch)]
 
 
 def chosen(subject: Subject, *alterations: Alteration) -> Subject:
