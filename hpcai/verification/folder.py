@@ -14,12 +14,13 @@ SUMS, NEXT = checksums.NAME, checksums.NEXT
 MOST_SHOWN = 20
 
 
-def stamp(folder: Path) -> tuple[bytes, bool]:
+def stamp(folder: Path) -> tuple[object, ...]:
     """What changes when a run replaces the files of a folder: SHA256SUMS, and whether the next one is there."""
     try:
-        return (folder / SUMS).read_bytes(), (folder / NEXT).exists()
+        facts = (folder / SUMS).stat()
     except OSError:
-        return b"", (folder / NEXT).exists()
+        return ((folder / NEXT).exists(),)
+    return facts.st_ino, facts.st_mtime_ns, (folder / NEXT).exists()
 
 
 def interruption(folder: Path) -> str:
