@@ -71,10 +71,10 @@ def _verify(path: Path) -> int:
     from hpcai.verification import folder, verify
 
     file = path / "result.json" if path.is_dir() else path
-    if interrupted := folder.interruption(file.parent):
+    found = verify.differences(file)
+    if found and (interrupted := folder.interruption(file.parent)):
         _print(f"{path}: BROKEN OFF: {interrupted}")
         return HpcaiError.exit_code
-    found = verify.differences(file)
     verdict = "NOT VERIFIED" if found else verify.sound_message(file)
     _print("\n".join([*found, *(f"{path}: {note}" for note in verify.notes(file)), f"{path}: {verdict}"]))
     return 1 if found else 0
