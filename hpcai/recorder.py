@@ -30,6 +30,7 @@ from hpcai.verification import verify
 
 # Time for writing files between tests: a fixed part, so that short tests are kept as well if a rank is killed, and a
 # share of the run's time. Each writing is of all tests: without a bound a sweep would take time quadratic in its tests.
+# The same bound holds for the time of verifying them between tests.
 WRITING_SECONDS, WRITING_SHARE = 2.0, 0.01
 READ_BACK = 2**30  # bytes of files that a run reads again in one verification; larger ones only have to be there
 MOST_KEPT = 20  # differences that are printed and recorded
@@ -42,7 +43,7 @@ class Recorder:
         self.writes = world.rank == 0
         self.result = head
         self.planned = planned
-        self._begun, self._written_seconds = clock.now(), 0.0
+        self._begun, self._written_seconds, self._verified_seconds = clock.now(), 0.0, 0.0
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
@@ -72,24 +73,25 @@ class Recorder:
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
-            if self._written_seconds <= WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun):
-                self._keep()
+            self._keep()
 
     def _keep(self) -> None:
-        """Write the files and verify them."""
-        begun = clock.now()
-        self._write()
-        self._verify()
-        self._written_seconds += clock.now() - begun
+        """Write the files and verify them, as far as the bounds of time allow."""
+        most = WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun)
+        if self._written_seconds <= most:
+            self._write()
+            if self._verified_seconds <= most:
+                self._verify()
 
     def _write(self) -> Result:
-        result = sealed(self.result, self.planned)
+        begun, result = clock.now(), sealed(self.result, self.planned)
         files.write(self._folder, result, self._digests)
+        self._written_seconds += clock.now() - begun
         return result
 
     def _verify(self) -> None:
         """Read the files again; differences are printed on stderr and recorded, and make the result INVALID."""
-        known = self.result.unverified
+        begun, known = clock.now(), self.result.unverified
         found = [difference for difference in _differences(self._folder) if difference not in known]
         if found and len(known) < MOST_KEPT:
             self.line.clear()
@@ -97,6 +99,7 @@ class Recorder:
                 print(f"hpcai: the result does not verify: {difference}", file=sys.stderr, flush=True)
             kept = (*known, *found)[:MOST_KEPT]
             self.result = structs.replace(self.result, unverified=kept)
+        self._verified_seconds += clock.now() - begun
 
     def close(self) -> int:
         """Write the files, verify them, and print the end of the report; the exit code."""

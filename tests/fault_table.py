@@ -24,7 +24,7 @@ OPTIMISERS = "optimiser_faults"
 
 
 def functions(module: str) -> dict[str, str]:
-    """The faults of a module, functions that return a Fault and need no argument, with the first lines of their texts."""
+    """The faults of a module, functions that return a Fault and need no argument, and what they are."""
     body = ast.parse((JOBS / f"{module}.py").read_text(encoding="utf-8")).body
     found = [node for node in body if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")]
     faults = [node for node in found if not node.args.args and node.returns and ast.unparse(node.returns) == "Fault"]

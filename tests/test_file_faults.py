@@ -58,7 +58,7 @@ def test_the_run_finds_what_its_files_have_wrong(tmp_path: Path, planted: Plante
     printed = [line for line in job.stdout.splitlines() if line.startswith("FAILED: the result does not verify: ")]
     assert len(printed) == len(lines) and any(planted.found in line for line in printed)
     (final,) = [line for line in job.stdout.splitlines() if line.startswith("Final Summary::")]
-    assert "INVALID" in final and final.endswith("; the result does not verify")
+    assert "INVALID" in final and "; the result does not verify" in final
     assert "End of Tests." in job.stdout
 
 
