@@ -68,15 +68,15 @@ def _print(text: str) -> int:
 
 
 def _verify(path: Path) -> int:
-    from hpcai.verification import verify
+    from hpcai.verification import folder, verify
 
     file = path / "result.json" if path.is_dir() else path
     found = verify.differences(file)
-    for difference in found:
-        print(difference)
-    for note in verify.notes(file):
-        print(f"{path}: {note}")
-    print(f"{path}: {'NOT VERIFIED' if found else verify.sound_message(file)}")
+    if found and (interrupted := folder.interruption(file.parent)):
+        _print(f"{path}: BROKEN OFF: {interrupted}")
+        return HpcaiError.exit_code
+    verdict = "NOT VERIFIED" if found else verify.sound_message(file)
+    _print("\n".join([*found, *(f"{path}: {note}" for note in verify.notes(file)), f"{path}: {verdict}"]))
     return 1 if found else 0
 
 

@@ -1,4 +1,7 @@
-"""Recorder of a run on rank 0: prints each test when it ends and keeps the files of the result folder up to date."""
+"""Recorder of a run on rank 0: prints each test when it ends, keeps the files of the result folder up to date.
+
+It verifies the files that it has written, as `--verify` does.
+"""
 
 import sys
 from pathlib import Path
@@ -15,16 +18,22 @@ from hpcai.record.record import Record
 from hpcai.record.result import Result
 from hpcai.report import files
 from hpcai.report.banner import banner
+from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
 from hpcai.report.entries import block
 from hpcai.report.progress import ProgressLine
 from hpcai.results.assembly import broken_off, enter, failed_by
+from hpcai.results.cells import cell
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
+from hpcai.verification import verify
 
 # Time for writing files between tests: a fixed part, so that short tests are kept as well if a rank is killed, and a
 # share of the run's time. Each writing is of all tests: without a bound a sweep would take time quadratic in its tests.
+# The same bound holds for the time of verifying them between tests.
 WRITING_SECONDS, WRITING_SHARE = 2.0, 0.01
+READ_BACK = 2**30  # bytes of files that a run reads again in one verification; larger ones only have to be there
+MOST_KEPT = 20  # differences that are printed and recorded
 
 
 class Recorder:
@@ -34,13 +43,14 @@ class Recorder:
         self.writes = world.rank == 0
         self.result = head
         self.planned = planned
-        self._begun, self._written_seconds = clock.now(), 0.0
+        self._begun, self._written_seconds, self._verified_seconds = clock.now(), 0.0, 0.0
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
-            self._keep()
+            self._digests = Digests(self._folder)
             if problem.run["MLLOG"] == "on":
                 _write_system(self._folder, system.text(head, device))
+            self._keep()
             _print(banner(head))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 
@@ -63,27 +73,57 @@ class Recorder:
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
             _print(block(self.result, entry))
-            if self._written_seconds <= WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun):
-                self._keep()
+            self._keep()
 
     def _keep(self) -> None:
-        begun = clock.now()
-        files.write(self._folder, sealed(self.result, self.planned))
+        """Write the files and verify them, as far as the bounds of time allow."""
+        most = WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun)
+        if self._written_seconds <= most:
+            self._write()
+            if self._verified_seconds <= most:
+                self._verify()
+
+    def _write(self) -> Result:
+        begun, result = clock.now(), sealed(self.result, self.planned)
+        files.write(self._folder, result, self._digests)
         self._written_seconds += clock.now() - begun
+        return result
+
+    def _verify(self) -> None:
+        """Read the files again; differences are printed on stderr and recorded, and make the result INVALID."""
+        begun, known = clock.now(), self.result.unverified
+        found = [difference for difference in _differences(self._folder) if difference not in known]
+        if found and len(known) < MOST_KEPT:
+            self.line.clear()
+            for difference in found[: MOST_KEPT - len(known)]:
+                print(f"hpcai: the result does not verify: {difference}", file=sys.stderr, flush=True)
+            kept = (*known, *found)[:MOST_KEPT]
+            self.result = structs.replace(self.result, unverified=kept)
+        self._verified_seconds += clock.now() - begun
 
     def close(self) -> int:
-        """Write the files and print the end of the report; the exit code."""
+        """Write the files, verify them, and print the end of the report; the exit code."""
         if not self.writes:
             return 0
-        result = sealed(self.result, self.planned)
-        files.write(self._folder, result)
+        self._write()
+        self._verify()
+        result = self._write() if self.result.unverified else sealed(self.result, self.planned)
         _print(closing(result))
         names = sorted(path.name for path in Path(self._folder).iterdir())
         print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._folder}", file=sys.stderr)
         summary = summary_of(result)
         if not summary.complete:
             return HpcaiError.exit_code
-        return 1 if summary.failed else 0
+        return 1 if summary.failed or result.unverified else 0
+
+
+def _differences(folder: Path) -> list[str]:
+    """Differences of the written files from what follows from the result; each in one line of limited length."""
+    try:
+        found = verify.differences(folder / files.RESULT, READ_BACK)
+    except HpcaiError as error:
+        found = [str(error)]
+    return [cell(difference) for difference in found]
 
 
 def _write_system(folder: Path, description: str) -> None:

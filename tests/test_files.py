@@ -16,7 +16,7 @@ from hpcai.report import files
 
 DATE = datetime(2026, 7, 9, 5, 4, 3, tzinfo=UTC)
 TEXTS = ["report.txt", "result.csv", "result.json"]
-NAMES = [*TEXTS, "series.h5"]
+NAMES = ["SHA256SUMS", *TEXTS, "series.h5"]
 
 
 @pytest.fixture

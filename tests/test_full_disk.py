@@ -27,7 +27,8 @@ def test_earlier_results_stay_when_the_disk_is_full(tmp_path: Path) -> None:
     (folder,) = (tmp_path / "results").iterdir()
     (line,) = words(job.stderr)
     assert "rank 0 on" in line and f"cannot write {folder}/report.txt: File too large" in line
-    assert sorted(path.name for path in folder.iterdir()) == ["report.txt", "result.csv", "result.json", "series.h5"]
+    names = sorted(path.name for path in folder.iterdir())
+    assert names == ["SHA256SUMS", "report.txt", "result.csv", "result.json", "series.h5"]
     assert verify.differences(folder / "result.json") == []
     result = json.loads((folder / "result.json").read_text())
     assert [test["index"] for test in result["tests"]] == [1]

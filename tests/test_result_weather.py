@@ -10,6 +10,7 @@ from examples.training import rebuilt, stored
 from report_readers import assert_parsers_read_it, assert_report_matches
 from result_with_weather import mixed_result
 from small_run import WEATHER, golden_weather, weather_run
+from written_files import write_unlisted
 
 from hpcai.formulas import eligibility, official_rules, score
 from hpcai.record.dataset import BoxValidation, ImageValidation
@@ -206,7 +207,7 @@ def test_lines_of_classes_and_of_reading_are_printed() -> None:
 
 def test_the_series_contain_the_curves(tmp_path: Path) -> None:
     result = mixed_result()
-    files.write(tmp_path, result)
+    write_unlisted(tmp_path, result)
     with h5py.File(tmp_path / "series.h5") as file:
         means = [entry.quality(48) for entry in TEST.entry.raw.curve]
         assert file["test-3/curve/quality"][()].tolist() == pytest.approx(means, abs=1e-12)

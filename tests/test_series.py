@@ -9,15 +9,16 @@ import numpy as np
 import pytest
 from small_run import GOLDEN, golden, rebuilt
 from synthetic_search import searched
+from written_files import write_unlisted
 
 from hpcai.record.loading import load, result_of
-from hpcai.report import files, series
+from hpcai.report import series
 from hpcai.verification import verify
 from hpcai.workloads.nas import lines as nas
 
 
 def test_the_file_has_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     stored = golden()["tests"][1]
     raw, telemetry = stored["raw"], stored["telemetry"]
     with h5py.File(tmp_path / "series.h5") as file:
@@ -33,7 +34,7 @@ def test_the_file_has_curves_and_telemetry_of_an_ensemble(tmp_path: Path) -> Non
 
 
 def test_the_file_has_score_and_trials_of_a_search(tmp_path: Path) -> None:
-    files.write(tmp_path, result_of(searched()))
+    write_unlisted(tmp_path, result_of(searched()))
     test = searched()["tests"][0]
     with h5py.File(tmp_path / "series.h5") as file:
         own = file[f"test-{test['index']}"]
@@ -92,7 +93,7 @@ FAULTS = (_other_value, _shorter, _missing, _more, _vast, _other_unit, _soft_lin
 
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_file_that_differs_from_its_result_is_detected(tmp_path: Path, fault: Callable[[h5py.File], None]) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     with h5py.File(tmp_path / "series.h5", "r+") as file:
         fault(file)
     (found,) = verify.differences(tmp_path / "result.json")
@@ -100,7 +101,7 @@ def test_a_file_that_differs_from_its_result_is_detected(tmp_path: Path, fault: 
 
 
 def test_an_object_that_is_not_a_file_is_not_opened(tmp_path: Path) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").unlink()
     os.mkfifo(tmp_path / "series.h5")
     assert verify.differences(tmp_path / "result.json") == ["series.h5 is no file"]
@@ -108,7 +109,7 @@ def test_an_object_that_is_not_a_file_is_not_opened(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("data", [b"", b"no HDF5", b"\x89HDF\r\n\x1a\n" + b"\xff" * 600])
 def test_a_file_that_is_not_hdf5_is_detected(tmp_path: Path, data: bytes) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "series.h5").write_bytes(data)
     (found,) = verify.differences(tmp_path / "result.json")
     assert found.startswith("series.h5 cannot be read")
@@ -116,7 +117,7 @@ def test_a_file_that_is_not_hdf5_is_detected(tmp_path: Path, data: bytes) -> Non
 
 @pytest.mark.slow
 def test_a_damaged_file_causes_no_crash(tmp_path: Path) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     path = tmp_path / "series.h5"
     whole = path.read_bytes()
     for place in range(0, len(whole), 397):
@@ -127,6 +128,6 @@ def test_a_damaged_file_causes_no_crash(tmp_path: Path) -> None:
 def test_a_result_without_tests_has_no_series(tmp_path: Path) -> None:
     empty = golden()
     empty["tests"] = []
-    files.write(tmp_path, result_of(rebuilt(empty)))
+    write_unlisted(tmp_path, result_of(rebuilt(empty)))
     assert not (tmp_path / "series.h5").exists()
     assert series.contents(result_of(empty)) == b""

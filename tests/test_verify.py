@@ -10,9 +10,9 @@ import pytest
 from alterations import holder, leaves, other_values, put, verified
 from sampled_parameters import IN_PARTS, of_part
 from small_run import GOLDEN, REAL_RUNS, Run, golden, rebuilt, renewed
+from written_files import write_unlisted
 
 from hpcai.record.loading import load
-from hpcai.report import files
 from hpcai.verification import verify
 
 
@@ -132,7 +132,7 @@ def test_another_option_is_detected(tmp_path: Path) -> None:
 @IN_PARTS
 @pytest.mark.parametrize("name", ["report.txt", "result.csv"])
 def test_an_edited_file_of_the_run_is_detected(tmp_path: Path, name: str, part: int) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     whole = (tmp_path / name).read_bytes()
     lines = whole.splitlines(keepends=True)
     edits = [whole + b"\n", whole[:-1], whole.replace(b"\n", b"\r\n"), b"", b"\xff" + whole, *_edited(lines)]
@@ -151,7 +151,7 @@ def _edited(lines: list[bytes]) -> Iterator[bytes]:
 
 
 def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     report = (tmp_path / "report.txt").read_text("utf-8")
     row = next(line for line in report.splitlines() if line.startswith("WR10"))
     (tmp_path / "report.txt").write_text(report.replace(row, row.replace("WR10", "WR11")), "utf-8")
@@ -161,7 +161,7 @@ def test_the_line_that_differs_is_named(tmp_path: Path) -> None:
 
 
 def test_a_folder_in_the_place_of_the_report_is_detected(tmp_path: Path) -> None:
-    files.write(tmp_path, load(GOLDEN / "result.json"))
+    write_unlisted(tmp_path, load(GOLDEN / "result.json"))
     (tmp_path / "report.txt").unlink()
     (tmp_path / "report.txt").mkdir()
     (found,) = verify.differences(tmp_path / "result.json")

@@ -37,12 +37,13 @@ def test_verify_takes_several_results_and_fails_if_one_does(tmp_path: Path) -> N
         files.write(tmp_path / name, load(GOLDEN / "result.json"))
     altered = tmp_path / "altered" / "result.json"
     altered.write_text(altered.read_text().replace(f'"correct": {CORRECT}', f'"correct": {CORRECT + 100}'))
-    for name in ("report.txt", "result.csv", "series.h5"):
+    for name in ("report.txt", "result.csv", "series.h5", "SHA256SUMS"):
         (tmp_path / "alone" / name).unlink()
     finished = verify(tmp_path, "sound", "altered", "alone")
     assert finished.returncode == 1
     assert f"sound: {VERIFIED}" in finished.stdout and "altered: NOT VERIFIED\n" in finished.stdout
     assert "alone: every number follows from the raw measurements, no other files to compare;" in finished.stdout
+    assert "alone: no SHA256SUMS of this result lies beside it" in finished.stdout
 
 
 def test_verify_names_the_altered_value(tmp_path: Path) -> None:

@@ -13,12 +13,12 @@ from jsonschema import Draft202012Validator
 from sampled_parameters import IN_PARTS, of_part
 from small_run import rebuilt, renewed
 from synthetic_search import searched, with_ensemble
+from written_files import write_unlisted
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.record.loading import result_of
 from hpcai.record.older import LACKING
 from hpcai.record.schema import schema
-from hpcai.report import files
 from hpcai.verification import verify
 
 Json = dict[str, Any]
@@ -53,7 +53,7 @@ def test_a_search_is_verified_and_has_the_types_of_the_schema(made: Any, tmp_pat
 
 
 def test_files_of_the_run_are_compared(tmp_path: Path) -> None:
-    files.write(tmp_path, result_of(searched()))
+    write_unlisted(tmp_path, result_of(searched()))
     names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
     assert verify.differences(tmp_path / "result.json") == []

@@ -9,6 +9,7 @@ from alterations import Where, leaves, other_values, put, verified
 from jsonschema import Draft202012Validator
 from result_with_tables import result_with_tables, tables_alone, with_tables
 from small_run import GOLDEN, rebuilt, renewed
+from written_files import write_unlisted
 
 from hpcai.errors import HpcaiError
 from hpcai.record.loading import load
@@ -60,7 +61,7 @@ def passes(path: Where, value: Any, folder: Path) -> bool:
 
 
 def test_sound_tables_with_their_files_are_verified(tmp_path: Path) -> None:
-    files.write(tmp_path, result_with_tables())
+    write_unlisted(tmp_path, result_with_tables())
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *files.names()} - {"trials.csv"}
     assert verify.differences(tmp_path / "result.json") == []
     assert "with report.txt and result.csv and kernels.csv" in verify.sound_message(tmp_path / "result.json")
@@ -154,7 +155,7 @@ def test_a_contradiction_is_named(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["kernels.csv", "collectives.csv", "report.txt"])
 def test_an_edited_file_of_the_run_is_detected(name: str, tmp_path: Path) -> None:
-    files.write(tmp_path, result_with_tables())
+    write_unlisted(tmp_path, result_with_tables())
     path = tmp_path / name
     path.write_text(path.read_text("utf-8").replace("fp32", "fp64", 1).replace("world", "group", 1), "utf-8")
     (found,) = verify.differences(tmp_path / "result.json")
@@ -162,8 +163,8 @@ def test_an_edited_file_of_the_run_is_detected(name: str, tmp_path: Path) -> Non
 
 
 def test_a_file_of_rows_that_the_result_lacks_is_detected(tmp_path: Path) -> None:
-    files.write(tmp_path, result_with_tables())
-    files.write(tmp_path, verify.rebuilt(load(GOLDEN / "result.json")))
+    write_unlisted(tmp_path, result_with_tables())
+    write_unlisted(tmp_path, verify.rebuilt(load(GOLDEN / "result.json")))
     assert verify.differences(tmp_path / "result.json") == [
         f"{name}, line 1: not what the result file says" for name in ("kernels.csv", "collectives.csv")
     ]

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 from alterations import found_in, leaves, other_values, put, verified
 from small_run import WEATHER, cases_of, golden_weather, rebuilt, renewed, weather_run
+from written_files import write_unlisted
 
 from hpcai.detections import detection_tables
 from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.record.loading import load
 from hpcai.record.training import TrainingRaw
 from hpcai.record.training_scores import TrainingScores
-from hpcai.report import files
 from hpcai.verification import verify
 from hpcai.workloads.weather import files as detections
 from hpcai.workloads.weather.record import WeatherRaw, WeatherScores
@@ -49,7 +49,7 @@ def test_the_stored_result_with_all_its_files_is_verified() -> None:
 
 
 def test_missing_detections_are_reported(tmp_path: Path) -> None:
-    files.write(tmp_path, load(WEATHER / "result.json"))
+    write_unlisted(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / FILE, tmp_path)
     assert verify.differences(tmp_path / "result.json") == []
     missing = "series.h5 and detections-1.h5; not evaluated again without detections-2.h5; UNOFFICIAL"
@@ -192,7 +192,7 @@ DAMAGE: dict[str, Callable[[h5py.File], Any]] = {
 
 @pytest.mark.parametrize("damage", DAMAGE.values(), ids=DAMAGE)
 def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: Path) -> None:
-    files.write(tmp_path, load(WEATHER / "result.json"))
+    write_unlisted(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / FILE, tmp_path)
     shutil.copy(WEATHER / FILE, tmp_path / "other.h5")
     with h5py.File(tmp_path / FILE, "r+") as file:
@@ -202,7 +202,7 @@ def test_a_damaged_file_is_named(damage: Callable[[h5py.File], Any], tmp_path: P
 
 
 def test_an_object_that_is_not_a_file_is_named(tmp_path: Path) -> None:
-    files.write(tmp_path, load(WEATHER / "result.json"))
+    write_unlisted(tmp_path, load(WEATHER / "result.json"))
     path = tmp_path / FILE
     path.write_bytes(b"no HDF5")
     assert "cannot be read" in found_in(tmp_path / "result.json")[0]
@@ -217,7 +217,7 @@ def test_an_object_that_is_not_a_file_is_named(tmp_path: Path) -> None:
 
 
 def test_detections_of_another_test_are_detected(tmp_path: Path) -> None:
-    files.write(tmp_path, load(WEATHER / "result.json"))
+    write_unlisted(tmp_path, load(WEATHER / "result.json"))
     shutil.copy(WEATHER / detection_tables.name(2), tmp_path / FILE)
     assert verify.differences(tmp_path / "result.json") == [f"{FILE}: not the detections of the result file"]
 

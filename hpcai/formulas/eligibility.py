@@ -37,6 +37,7 @@ class Eligibility:
 
 
 NOTHING = Eligibility(INVALID, ("no training test, so there is nothing to rank",))
+UNVERIFIED = Eligibility(INVALID, ("the result does not verify",))
 
 
 def table(passed: bool) -> Eligibility:

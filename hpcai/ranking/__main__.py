@@ -23,7 +23,7 @@ from hpcai.ranking.pool import examined
 from hpcai.ranking.submission import Apart, Submission
 from hpcai.ranking.table import csv_text
 from hpcai.ranking.text import text_of
-from hpcai.report import files
+from hpcai.report import replacing
 
 DESCRIPTION = """\
 Verifies every result.json and prints one list for each workload, dataset, status, level, precision, and one model or
@@ -121,7 +121,7 @@ def _write_page(asked: argparse.Namespace, contents: document.Contents) -> None:
     """The page is replaced whole: who reads it sees the one before, or this one."""
     if asked.html:
         try:
-            files.replace(Path(asked.html), document.html(contents, asked.jobs).encode("utf-8", "replace"))
+            replacing.replace(Path(asked.html), document.html(contents, asked.jobs).encode("utf-8", "replace"))
         except ValueError as error:  # a path without a name, or with a null byte
             raise InputError(f"cannot write {asked.html}: {error}") from None
 

@@ -33,6 +33,7 @@ ADDED_BY_5 = frozenset(
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
         *("wall", "accounting"),
+        *("weights_sha256", "history_sha256", "unverified"),
     }
 )
 # Fields that results of a schema lack.

@@ -94,5 +94,8 @@ class Result(Record, kw_only=True):
     kernels: Annotated[tuple[KernelRow, ...], about("rows of the tables of [kernels]")] = ()
     collectives: Annotated[tuple[CollectiveRow, ...], about("rows of the tables of [comm]")] = ()
     broken_off: Annotated[BrokenOff | None, about("the test in which the run was broken off")] = None
+    unverified: Annotated[
+        tuple[str, ...], about("differences that the run found when it verified its own files; empty of a sound result")
+    ] = ()
     summary: Annotated[Summary | None, about("summary of the run")] = None
     digest: Annotated[Sha256 | None, about("SHA-256 of the result without this field")] = None

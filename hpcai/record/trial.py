@@ -9,7 +9,7 @@ from typing import Annotated, Literal, get_args
 from msgspec import Meta
 
 from hpcai.networks.morphism import KernelSize, Morphism, MorphismKind
-from hpcai.record.record import Count, NonNegative, Positive, Record, Seconds, about
+from hpcai.record.record import Count, NonNegative, Positive, Record, Seconds, Sha256, about
 
 MOST_MORPHISMS = 10_000
 Completed = Literal["planned", "patience"]  # ends after which the weights are kept: the trial can be a parent
@@ -77,6 +77,9 @@ class Trial(Record):
     nbytes: Annotated[Count, about("peak memory of a rank, measured", unit="B")]
     planned_bytes: Annotated[Count, about("peak memory of a rank, estimated", unit="B")]
     end: Annotated[End, about("why the trial ended")]
+    weights_sha256: Annotated[
+        Sha256 | None, about("SHA-256 of the file of weights, as it was written; null where there is none")
+    ] = None
 
     @property
     def samples(self) -> int:

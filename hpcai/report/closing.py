@@ -4,10 +4,11 @@ from collections.abc import Iterator
 
 from msgspec import structs
 
+from hpcai.formulas import eligibility
 from hpcai.record.record import fields
 from hpcai.record.result import Best, Repeatability, Result, RunCeilings, Summary
 from hpcai.report import repetitions
-from hpcai.report.text import DASHES, LINE, printed, with_reasons
+from hpcai.report.text import DASHES, LINE, free, printed, with_reasons
 
 END = "End of Tests."
 
@@ -23,6 +24,7 @@ def closing(result: Result) -> str:
         f"         {summary.passed:6d} tests completed and passed residual checks,",
         f"         {summary.failed:6d} tests completed and failed residual checks,",
         f"         {summary.skipped:6d} tests skipped because of illegal input values.",
+        *(f"FAILED: {eligibility.UNVERIFIED.reasons[0]}: {free(difference)}" for difference in result.unverified),
         DASHES,
         "",
         *_summary(result, summary),

@@ -1,9 +1,8 @@
-"""The files of a result folder: report.txt, result.json, tables and series, each replaced atomically."""
+"""The files of a result folder: report.txt, result.json, tables, series, each replaced as a whole; SHA256SUMS last."""
 
-import os
-from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from hpcai import mllog
 from hpcai.errors import HpcaiError
@@ -11,11 +10,13 @@ from hpcai.record.plain import text as text_of
 from hpcai.record.result import Result
 from hpcai.report import series
 from hpcai.report.banner import banner
+from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing
 from hpcai.report.entries import blocks, result_csv, rows_csv
+from hpcai.report.replacing import publish, replace
 from hpcai.workloads import registry
 
-SERIES = "series.h5"
+SERIES, RESULT = "series.h5", "result.json"
 
 
 def create_folder(output: str, date: datetime) -> Path:
@@ -61,13 +62,23 @@ def names() -> list[str]:
 def contents(result: Result) -> dict[str, bytes]:
     """Contents by name of all files, result.json last."""
     found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
-    return {name: data for name, data in found.items() if data} | {"result.json": text_of(result).encode()}
+    return {name: data for name, data in found.items() if data} | {RESULT: text_of(result).encode()}
 
 
-def write(folder: Path, result: Result) -> None:
-    """Write or replace the files."""
-    for name, data in contents(result).items():
-        replace(folder / name, data)
+def write(folder: Path, result: Result, known: Digests | None = None) -> None:
+    """Write or replace the files, SHA256SUMS last. known: digests of the other files of the folder, kept by a run."""
+    made = contents(result)
+    publish(folder, made, (known or Digests(folder)).of_others(made, recorded_digests(result)))
+
+
+def recorded_digests(result: Result) -> dict[str, str]:
+    """SHA-256 by path of the files whose writers recorded it in the result."""
+    found: dict[str, str] = {}
+    tests: list[Any] = [*result.tests, *filter(None, [result.broken_off])]
+    for test in tests:
+        files = registry.optional_part(test.workload, "files")
+        found |= files.digests(test) if files and test.raw is not None else {}
+    return found
 
 
 def write_system(folder: Path, description: str) -> None:
@@ -78,24 +89,3 @@ def write_system(folder: Path, description: str) -> None:
     except OSError as error:
         raise HpcaiError(f"cannot make the folder {path.parent.absolute()}: {error.strerror}") from None
     replace(path, description.encode())
-
-
-def replace(path: Path, data: bytes) -> None:
-    """Write or replace a file: whoever reads it sees the old or the new one, whole. HpcaiError if it cannot be.
-
-    What is no regular file, such as /dev/stdout or a pipe, is written into and stays what it is.
-    """
-    temporary = path.with_name(f".{path.name}")
-    try:
-        if path.exists() and not path.is_file():
-            path.write_bytes(data)
-            return
-        with temporary.open("wb") as file:
-            file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise HpcaiError(f"cannot write {path.absolute()}: {error.strerror}") from None

@@ -56,6 +56,8 @@ def _statuses(result: Result, ended: int, planned: int) -> Iterator[eligibility.
         yield eligibility.Eligibility(eligibility.INVALID, (f"run broken off after {ended} of {planned} tests",))
     elif not result.tests:
         yield eligibility.NOTHING
+    if result.unverified:
+        yield eligibility.UNVERIFIED
 
 
 def best_rows(tests: Sequence[Row]) -> Iterator[Best]:

@@ -55,7 +55,7 @@ class GroupLeader:
 class _EndedTrial:
     """A trial whose weights are being written; it is returned to the coordinator afterwards."""
 
-    saved: Future[None]
+    saved: Future[str | None]  # SHA-256 of the weights
     plan: TrialPlan
     record: Trial
 
@@ -208,7 +208,7 @@ class GroupRunner:
 
     def _save(self, plan: TrialPlan, record: Trial, outcome: TrialOutcome) -> None:
         """Write the weights in the thread, if the trial can be a parent."""
-        saved: Future[None] = Future()
+        saved: Future[str | None] = Future()
         if outcome.training and outcome.end in COMPLETED:
             state = weights_on_host(outcome.training.state.module)
             saved = self._thread.submit(save_weights, self._folder, plan.id, state)
@@ -219,9 +219,10 @@ class GroupRunner:
     def _return_trial(self, leader: GroupLeader) -> None:
         """Send the result of a trial whose weights are saved to the coordinator."""
         ended = self._ended_trials.popleft()
-        ended.saved.result()
+        digest = ended.saved.result()
         self.totals.last_return = self._now()
-        plan, record = ended.plan, replace(ended.record, returned=self.totals.last_return)
+        plan = ended.plan
+        record = replace(ended.record, returned=self.totals.last_return, weights_sha256=digest)
         finished = FinishedTrial(
             id=plan.id,
             round=plan.round,

@@ -2,15 +2,16 @@
 
 import socket
 from collections.abc import Callable
+from hashlib import sha256
 from pathlib import Path
 from time import sleep
 
 from hpcai.errors import DataError, InputError
 from hpcai.record.trial import Trial
 from hpcai.search import journal
+from hpcai.search.paths import JOURNAL
 from hpcai.search.weights_file import weights_file
 
-JOURNAL = "history.jsonl"
 VISIBLE_WITHIN, PAUSE = 10.0, 0.1  # seconds that a file system may take to show a folder to another node
 REMOVE_EVERY = 16  # trials, at least, from one removal of weights to the next
 
@@ -30,6 +31,7 @@ class SearchStorage:
         self.needed: Callable[[], set[int]] = _all_trials
         self._stored: set[int] = set()
         self._count = 0
+        self._appended = sha256()
 
     def create(self) -> None:
         """Make the folder, empty. DataError where that fails."""
@@ -52,6 +54,7 @@ class SearchStorage:
     def append(self, trial: int, text: bytes) -> None:
         """Append the line of a trial to the journal, and now and then remove weights that are no longer needed."""
         journal.append_line(self.folder / JOURNAL, trial, text)
+        self._appended.update(text + b"\n")
         self._stored.add(trial)
         self._count += 1
         if self._count % REMOVE_EVERY == 0:
@@ -59,6 +62,11 @@ class SearchStorage:
             self._stored -= unneeded
             for number in unneeded:
                 weights_file(self.folder, number).unlink(missing_ok=True)
+
+    @property
+    def appended_sha256(self) -> str:
+        """SHA-256 (hexadecimal) of all lines appended: what the journal should have."""
+        return self._appended.hexdigest()
 
     def trials(self) -> list[Trial]:
         """All trials that returned, by number."""

@@ -4,6 +4,7 @@ Raw measurements must also fulfil the claims of their workload (hpcai.results.cl
 """
 
 from collections.abc import Iterator
+from math import inf
 from pathlib import Path
 
 from msgspec import structs
@@ -25,18 +26,32 @@ from hpcai.report.closing import summary_of
 from hpcai.results.assembly import broken_off, enter, violated_claims, without_tests
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
+from hpcai.verification import folder
 from hpcai.verification.comparison import differences_of, first_difference
 from hpcai.workloads import registry
 
 # Exceptions that a manipulated file can cause in arithmetic, look-ups and formats.
 UNFIT = (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError, MemoryError, OSError)
 
+READINGS = 5  # of a folder whose files a run replaces meanwhile
 
-def differences(path: Path) -> list[str]:
+
+def differences(path: Path, most_bytes: float = inf) -> list[str]:
     """Differences of a result file, and of the files beside it, from what follows from the raw measurements.
 
-    InputError if the file is not a result at all.
+    InputError if the file is not a result at all. most_bytes: as of hpcai.verification.folder.differences.
     """
+    for _ in range(READINGS):
+        before = folder.stamp(path.parent)
+        found = _differences(path, most_bytes)
+        if not found or folder.stamp(path.parent) == before:  # else a run has replaced files meanwhile
+            break
+    return found
+
+
+def _differences(path: Path, most_bytes: float) -> list[str]:
+    if interrupted := folder.interruption(path.parent):
+        return [interrupted]
     document = read(path)
     try:
         stored = loaded(document)
@@ -47,11 +62,18 @@ def differences(path: Path) -> list[str]:
         expected = as_older(plain(made), document) if is_older(document) else plain(made)
         different = differences_of(upgraded(document), expected)
         files_differ = _file_differences(path.parent, made, rendered=not is_older(document))
-        return [*different, *contradictions(stored), *files_differ]
+        listed = folder.differences(path, beside(stored), most_bytes)
+        return [*different, *contradictions(stored), *files_differ, *listed]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
         return [f"the result cannot be made again: {error}"]
+
+
+def beside(result: Result) -> list[str]:
+    """Names of all files that a verification compares with a result, whether they are there or not."""
+    further = (name for test in result.tests for name in _further_files(test))
+    return [*files.names(), files.SERIES, *further, *files.recorded_digests(result)]
 
 
 def sound_message(path: Path) -> str:
@@ -72,11 +94,18 @@ def sound_message(path: Path) -> str:
 
 
 def notes(path: Path) -> list[str]:
-    """What a reader should know about a result, whether it is sound or not: source of the same version that differs."""
+    """What a reader should know about a result, whether it is sound or not.
+
+    Source of the same version that differs, no SHA256SUMS, files that it does not list.
+    """
     try:
         result = load(path)
     except HpcaiError:
         return []
+    return [*_source_notes(result), *folder.notes(path)]
+
+
+def _source_notes(result: Result) -> list[str]:
     made, here = result.environment.source_sha256, program_source.digest()
     if result.version != __version__ or made in ("", here):
         return []
@@ -130,22 +159,25 @@ def contradictions(result: Result) -> Iterator[str]:
                 yield f"{name}[{index}].raw does not fulfil: {claim}"
 
 
-def _file_differences(folder: Path, made: Result, rendered: bool) -> Iterator[str]:
+def _file_differences(place: Path, made: Result, rendered: bool) -> Iterator[str]:
     """Differences of report, tables and series, where they exist beside the result.
 
     rendered: report and tables are compared, since this version renders those of the result's schema.
     """
     texts = files.texts(made)
     for name in files.names() if rendered else ():
-        path, expected = folder / name, texts.get(name, "")
+        path, expected = place / name, texts.get(name, "")
         if path.exists() and not path.is_file():
             yield f"{name} is no file"
         elif path.exists() and (found := path.read_bytes()) != expected.encode():
             line = first_difference(found.decode("utf-8", "replace"), expected)
             yield f"{name}, line {line}: not what the result file says"
-    if (folder / files.SERIES).exists():
-        yield from series.differences(folder / files.SERIES, made)
+    if (place / files.SERIES).exists():
+        yield from series.differences(place / files.SERIES, made)
     cases = cases_of(made)
     for test in made.tests:
         if part := registry.optional_part(test.workload, "files"):
-            yield from part.differences(folder, cases[test.index - 1], test)
+            yield from part.differences(place, cases[test.index - 1], test)
+    if (stopped := made.broken_off) and stopped.raw is not None:
+        stopped_part = registry.optional_part(stopped.workload, "files")
+        yield from stopped_part.stopped_differences(place, stopped) if stopped_part else ()

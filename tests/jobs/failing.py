@@ -18,7 +18,7 @@ from hpcai.comm.shutdown import Shutdown
 from hpcai.data.image_loader import Loader
 from hpcai.main import main
 from hpcai.preflight import residuals
-from hpcai.report import files
+from hpcai.report import files, replacing
 from hpcai.search import group_runner, journal
 from hpcai.search.group_runner import GroupRunner
 from hpcai.train import classifier_ensemble
@@ -39,6 +39,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "keeping": (group_runner, "save_weights"),
     "waiting": (Shutdown, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
+    "putting": (replacing, "_put"),  # each file in its place
 }
 
 

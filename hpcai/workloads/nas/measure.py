@@ -36,6 +36,7 @@ from hpcai.search.coordinator import Coordinator, SearchRules
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.search.memory_limit import MemoryLimit
 from hpcai.search.messages import RecordedTrial, Result, decoded_finished_trial
+from hpcai.search.paths import search_folder
 from hpcai.search.recorded_trials import read_recorded_trials
 from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
@@ -65,7 +66,7 @@ def run(
     """
 
     def measure(active: ActiveGroup) -> SearchRaw | Stopped:
-        search = _Search(case, active, device, Path(folder) / f"search-{case.index}", report, shutdown, world)
+        search = _Search(case, active, device, Path(folder) / search_folder(case.index), report, shutdown, world)
         return search.finish(search.prepare(), search.run(shutdown), shutdown)
 
     before = sys.getswitchinterval()
@@ -233,9 +234,9 @@ class _Search:
         if self.leader:
             self.leader.transport.finish()
         self.leaders.Free()
-        trials = self.storage.trials() if self.group.active.rank == 0 else []
+        storage = self.storage if self.group.active.rank == 0 else None
         measured, ended_by = totals(
-            self.group, runner, self.leader, trials, self.phases, self.accounting, self.active.between_nodes, checked
+            self.group, runner, self.leader, storage, self.phases, self.accounting, self.active.between_nodes, checked
         )
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))

@@ -7,7 +7,7 @@ from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
-from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
+from hpcai.record.record import Backend, Count, Positive, Record, Seconds, Sha256, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
 from hpcai.record.trial import End, Hyperparameters, Operation, Trial
@@ -135,6 +135,9 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
+    ] = None
+    history_sha256: Annotated[
+        Sha256 | None, about("SHA-256 of history.jsonl by what was appended to it; null in older results")
     ] = None
 
 

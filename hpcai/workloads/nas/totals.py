@@ -1,6 +1,5 @@
 """Measurements of a search, totals over all groups, reduced in constant memory except for the trials themselves."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mpi4py import MPI
@@ -11,9 +10,9 @@ from hpcai.comm.grid import Group
 from hpcai.formulas.score import LARGEST
 from hpcai.record.record import fields
 from hpcai.record.sample_loading import Loading
-from hpcai.record.trial import Trial
 from hpcai.record.wall_time import Accounting
 from hpcai.search.group_runner import GroupLeader, GroupRunner
+from hpcai.search.storage import SearchStorage
 from hpcai.train import training_checks
 from hpcai.training.summation import sent_by
 from hpcai.training.totals import loading_of
@@ -35,7 +34,7 @@ def totals(
     group: Group,
     runner: GroupRunner,
     leader: GroupLeader | None,
-    trials: Sequence[Trial],
+    storage: SearchStorage | None,
     phases: Phases,
     accounting: Accounting,
     between_nodes: int,
@@ -43,7 +42,8 @@ def totals(
 ) -> tuple[SearchMeasured, str]:
     """The measurements of a search, complete or broken off, and why it ended. Collective over the active ranks.
 
-    `before`: what was measured before the search. Only rank 0 has the `trials`, the rest is the same on all ranks.
+    `before`: what was measured before the search. Only rank 0 has the `storage`, so the trials and the digest of the
+    history are only there; the rest is the same on all ranks.
     """
     own, active = runner.totals, group.active
     seconds = float(active.allreduce(own.last_return, MPI.MAX))
@@ -54,7 +54,8 @@ def totals(
         sharding=before.sharding,
         **before.checks._asdict(),
         vendor_comparison=before.vendor_comparison,
-        trials=tuple(trials),
+        trials=tuple(storage.trials()) if storage else (),
+        history_sha256=storage.appended_sha256 if storage else None,
         work=_work(group, runner, between_nodes),
         seconds=seconds,
         group_seconds=_group_seconds(group, runner, seconds),

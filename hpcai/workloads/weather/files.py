@@ -18,6 +18,7 @@ from hpcai.detections import detection_tables as detections_file
 from hpcai.detections.coco_evaluation import average_precision, matched
 from hpcai.inputfile import Case
 from hpcai.record.dataset import Dataset
+from hpcai.record.result import BrokenOff
 from hpcai.workloads.weather.record import WeatherRaw, WeatherRow
 
 # h5py's exceptions for a damaged file.
@@ -38,6 +39,16 @@ def texts(tests: Sequence[WeatherRow]) -> dict[str, str]:
 def names(test: WeatherRow) -> list[str]:
     """The detections file of a test."""
     return [detections_file.name(test.index)]
+
+
+def digests(test: WeatherRow | BrokenOff) -> dict[str, str]:
+    """SHA-256 by path that the result has: none, that of detections is of the tables in the file."""
+    return {}
+
+
+def stopped_differences(folder: Path, test: BrokenOff) -> Iterator[str]:
+    """Differences of files of a test in which the run was broken off: there are none."""
+    return iter(())
 
 
 def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:

@@ -1,0 +1,126 @@
+"""The real program with a fault in a record or a file after the measurement: file_faults.py FAULT [arguments]."""
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from msgspec import structs
+from planting import Fault, replaced
+
+from hpcai import recorder, run
+from hpcai.main import main
+from hpcai.report import replacing
+from hpcai.search import group_runner, journal
+from hpcai.workloads.nas.measure import _Search
+
+
+def samples_altered_after_measurement() -> Fault:
+    """The last test of the result gets one more sample after its scores were computed."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def enter(*arguments: Any) -> Any:
+            result, entry = genuine(*arguments)
+            work = structs.replace(entry.raw.work, samples=entry.raw.work.samples + 1)
+            other = structs.replace(entry, raw=structs.replace(entry.raw, work=work))
+            return structs.replace(result, tests=(*result.tests[:-1], other)), entry
+
+        return enter
+
+    return replaced(recorder, "enter", make)
+
+
+def ranks_miscounted() -> Fault:
+    """The environment has one rank more than the job."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def head(*arguments: Any) -> Any:
+            result = genuine(*arguments)
+            environment = structs.replace(result.environment, ranks=result.environment.ranks + 1)
+            return structs.replace(result, environment=environment)
+
+        return head
+
+    return replaced(run, "_head", make)
+
+
+def _written(file: str, change: Callable[[bytes], bytes]) -> Fault:
+    """A file is written with other contents, each time."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def staged(path: Path, data: bytes) -> Path:
+            found: Path = genuine(path, change(data) if path.name == file else data)
+            return found
+
+        return staged
+
+    return replaced(replacing, "_staged", make)
+
+
+def _last_digit_changed(data: bytes) -> bytes:
+    place = max(data.rfind(b"%d" % digit) for digit in range(10))
+    return data[:place] + (b"1" if data[place:][:1] != b"1" else b"2") + data[place + 1 :]
+
+
+def report_written_wrong() -> Fault:
+    return _written("report.txt", lambda data: data.replace(b" 1 tests completed", b" 2 tests completed"))
+
+
+def result_written_wrong() -> Fault:
+    return _written("result.json", lambda data: data.replace(b'"samples": ', b'"samples": 1', 1))
+
+
+def series_written_short() -> Fault:
+    return _written("series.h5", lambda data: data[:-100])
+
+
+def kernels_written_wrong() -> Fault:
+    return _written("kernels.csv", _last_digit_changed)
+
+
+def sums_written_wrong() -> Fault:
+    return _written("SHA256SUMS.next", _last_digit_changed)
+
+
+def history_written_wrong() -> Fault:
+    """Each line of the history has another number than the trial that returned."""
+    return replaced(
+        journal, "_write", lambda genuine: lambda path, text: genuine(path, text.replace(b'"nbytes":', b'"nbytes":1'))
+        and len(text)
+    )
+
+
+def history_altered_after_the_search() -> Fault:
+    """The last line of the history is lost once the result has been made of it."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def finish(self: _Search, *arguments: Any) -> Any:
+            measured, path = genuine(self, *arguments), self.folder / "history.jsonl"
+            if self.group.active.rank == 0:
+                path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:-1]))
+            return measured
+
+        return finish
+
+    return replaced(_Search, "finish", make)
+
+
+def weights_written_wrong() -> Fault:
+    """A bit of each file of weights is flipped after it was written."""
+
+    def make(genuine: Callable[..., str]) -> Any:
+        def save(folder: Path, trial: int, state: Any) -> str:
+            digest, path = genuine(folder, trial, state), folder / f"{trial}.pt"
+            data = bytearray(path.read_bytes())
+            data[-1] ^= 1
+            path.write_bytes(data)
+            return digest
+
+        return save
+
+    return replaced(group_runner, "save_weights", make)
+
+
+if __name__ == "__main__":
+    with globals()[sys.argv[1]]():
+        sys.exit(main(sys.argv[2:]))
