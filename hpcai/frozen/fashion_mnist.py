@@ -11,7 +11,7 @@ import hashlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import IO
+from typing import IO, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -52,7 +52,7 @@ class FashionMnist:
         pixels = self._pixels(split, np.unique(stored))
         for place in stored.tolist():
             x, bound = normalised(pixels[place].reshape(1, SIDE, SIDE), (MEAN,), (STD,))
-            yield Sample(*resized(x, bound, self._resolution), np.int64(self._labels[split][place]))
+            yield Sample(*resized(x, bound, self._resolution), self._labels[split][place, ...])
 
     def augmented(self, seed: int, model: int, draws: Integers) -> None:
         """None: images are used whole."""
@@ -117,4 +117,6 @@ class FashionMnist:
 
     def _opened(self, name: str) -> IO[bytes]:
         packed = self._path / f"{name}.gz"
-        return gzip.open(packed) if packed.is_file() else (self._path / name).open("rb")
+        if packed.is_file():
+            return cast(IO[bytes], gzip.open(packed))
+        return (self._path / name).open("rb")

@@ -57,7 +57,7 @@ class GeneratedImages:
         number = 0 if split == TRAINING else 1
         for index in indices.tolist():
             pixels = reference.image(self._formula, number, index, self._textures)
-            yield Sample(*normalised(pixels, _MEAN, _STD), np.int64(reference.label(self._formula, number, index)))
+            yield Sample(*normalised(pixels, _MEAN, _STD), np.array(reference.label(self._formula, number, index)))
 
     def augmented(self, seed: int, model: int, draws: Integers) -> None:
         """None: images are used whole."""

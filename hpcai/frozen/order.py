@@ -1,4 +1,4 @@
-"""Order of an epoch, and the positions of a rank's step: plain, for a few positions, or for all where blocks order them.
+"""Order of an epoch, of a few positions, or of all where frames are read in blocks; positions of a rank's step.
 
 Source of the permutation: Black and Rogaway, "Ciphers with arbitrary finite domains", CT-RSA 2002, sections 4 and 5.
 """
@@ -12,7 +12,7 @@ _WITHIN_BLOCKS = 2**31  # first number of an order within a block
 
 
 def ordered(positions: Integers, n: int, seed: int, epoch: int) -> Integers:
-    """Draws at the positions of an epoch of n, int64: a Feistel network, whose results of n or more are mapped again."""
+    """Draws at the positions of an epoch of n, int64: a Feistel network; results of n or more are mapped again."""
     rows = next(size for size in range(int(n**0.5), n + 1) if size * size >= n and size > 0)
     columns = (n + rows - 1) // rows
     found = np.array(positions, np.int64)

@@ -1,4 +1,4 @@
-"""Packed images read anew from their shards: labels and pixels by the HDF5 library, cropped by the kernels' reference."""
+"""Packed images read anew from their shards by the HDF5 library, cropped by the kernels' reference."""
 
 import json
 from bisect import bisect_right
@@ -41,7 +41,7 @@ class PackedImages:
         shard = bisect_right(self._ends[split], place)
         within = place - (self._ends[split][shard - 1] if shard else 0)
         with h5py.File(self._folder / self._shards[split][shard], "r", locking=False) as file:
-            image, label = file["images"][within], np.int64(file["labels"][within])
+            image, label = file["images"][within], np.array(file["labels"][within], np.int64)
         cropped = np.empty((1, self._side, self._side, 3), np.uint8)
         reference.crop(image[None], box[None].astype(np.int32), cropped)
         return Sample(*normalised(cropped[0].transpose(2, 0, 1), _MEAN, _STD), label)

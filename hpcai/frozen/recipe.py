@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from hpcai.frozen.order import positions_of_step
+from hpcai.frozen.order import positions_of_step, steps_of_epoch
 
 Settings = Mapping[str, Any]
 
@@ -40,13 +40,18 @@ def step_samples(settings: Settings, step: int, draws: int) -> int:
     return len(positions_of_step(step, draws, 0, replicas(settings), batch(settings)))
 
 
+def steps(settings: Settings, draws: int) -> int:
+    """Optimiser steps of an epoch of so many draws."""
+    return steps_of_epoch(draws, replicas(settings), batch(settings))
+
+
 def rate(settings: Settings, step: int, steps_per_epoch: int) -> float:
     """The learning rate of an optimiser step, from 0, over all epochs."""
     peak = settings["LEARNRATE"] * _scale(settings["SCALING"], settings["BATCH"] * settings["DEGREE"] / 256)
-    rising, steps = settings["WARMUP"] * steps_per_epoch, settings["EPOCHS"] * steps_per_epoch
+    rising, total = settings["WARMUP"] * steps_per_epoch, settings["EPOCHS"] * steps_per_epoch
     if step < rising:
         return float(peak * (step + 1) / (rising + 1))
-    left = (steps - step) / max(steps - rising, 1)
+    left = (total - step) / max(total - rising, 1)
     return float(peak * _falling(settings["SCHEDULE"], left))
 
 

@@ -99,6 +99,7 @@ class Training:
         """Run steps of an epoch without credit: the weights change, the progress does not."""
         shapes = (self.shard.step_positions(step) for step in steps)
         for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
+            self.replay.content.allocate(x, y)
             self._step(x, y)
 
     def run(
@@ -151,7 +152,7 @@ class Training:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
-            self.replay.note(indices)
+            self.replay.note(x, y, indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
             if progress.step == self.replay.step:
                 self._replayed_step(x, y)
@@ -181,7 +182,7 @@ class Training:
         return self.recipe.rate(step, self.shard.steps)
 
     def _replayed_step(self, x: torch.Tensor, y: torch.Tensor) -> None:
-        self.replay.before()
+        self.replay.before(y)
         self._step(x, y)
         self.replay.after()
 
@@ -220,6 +221,8 @@ class Training:
         self.stopped = shutdown.agreed(self.group.model) or bool(late)
         if self.stopped:
             return loss
+        with phases.measure("replay"):
+            self.validation.content.close()
         elapsed = progress.training_seconds + progress.validation_seconds
         # finite outputs may differ by more than exp takes
         not_finite = bool(result.not_finite) or not isfinite(result.loss or 0.0)

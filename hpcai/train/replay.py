@@ -20,12 +20,15 @@ from hpcai.kernels.providers import VENDOR
 from hpcai.record.preflight import Worst as WorstRecord
 from hpcai.record.training import Replay
 from hpcai.train.accounting import SampleAccount
+from hpcai.train.content_findings import ContentFindings
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
 from hpcai.train.other_shards import OtherShards
 from hpcai.train.recipe import Recipe
 from hpcai.train.replayed_step import StepSnapshot, checksums
 from hpcai.train.state import TrainingState
+from hpcai.train.training_content import TrainingContent
+from hpcai.train.unchecked_content import Unchecked
 from hpcai.train.update_check import Comparison, Step, Worst, compare_update
 
 NONE = -1
@@ -89,9 +92,9 @@ class ReplayCheck:
         self._start = 0
         self._replayed_epoch = replayed_epoch
         self.findings = Findings()
+        self.contents = ContentFindings()
+        self.content: TrainingContent | Unchecked = Unchecked()
         self.step = 0  # step of the epoch that is replayed, or NONE
-        self.note = self._account.note
-        self.before = self._snapshot.before
         self.after = self._snapshot.after
 
     def begin(self) -> None:
@@ -102,12 +105,24 @@ class ReplayCheck:
         drawn = self._start + int(below(left, self._seed, number, np.array([epoch]))[0])
         self.step = drawn if self._replayed_epoch in (None, epoch) else NONE
         self._account.begin()
+        self.content.begin(self._start)
         self.check_weights()
+
+    def note(self, x: torch.Tensor, y: torch.Tensor, indices: Integers) -> None:
+        """A batch arrives at the network."""
+        self._account.note(indices)
+        self.content.note(x, y, indices)
+
+    def before(self, y: torch.Tensor) -> None:
+        """Keep the state before a step that is replayed, whose batch arrived last."""
+        self.content.audited(y, self._state.optimiser)
+        self._snapshot.before()
 
     def close(self) -> None:
         """The epoch has ended: check its samples, replay the step, record checksums of the weights. Collective."""
         epoch = self._state.progress.epoch
         self.findings.wrong_epochs += self._account.differs(epoch, self._start)
+        self.content.close(epoch, self._objective)
         if self.step != NONE:
             self._replay(epoch)
         self.record_checksums()
@@ -136,6 +151,7 @@ class ReplayCheck:
             self._seed, self._group.coordinates.group, epoch, self._shard, self.step, self.step + 1
         )
         ((x, y, _),) = self._loader([self._indices(epoch)], augmented)
+        self.content.replayed(epoch, self.step, x, y)
         step = epoch * self._shard.steps + self.step
         gradients = self._snapshot.gradients(self._objective, x, y, step)
         tensors = self._snapshot.tensors(gradients, self._group.replicas)

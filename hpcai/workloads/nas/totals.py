@@ -14,6 +14,7 @@ from hpcai.record.sample_loading import Loading
 from hpcai.record.trial import Trial
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.train import replay
+from hpcai.train.content_findings import delivered
 from hpcai.training.summation import sent_by
 from hpcai.training.totals import loading_of
 from hpcai.workloads.nas.preparation import Prepared
@@ -62,6 +63,7 @@ def totals(
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
         replay=replay.measured(own.findings, group),
+        delivered=delivered(own.contents, before.content, group),
         loading=loading_of(Loading, own.loading, active),
         sent=sent_by(before.all_reduce, own.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
