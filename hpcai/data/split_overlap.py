@@ -60,9 +60,8 @@ def _equal_records(training: Checksummed, validation: Checksummed) -> int:
     order = np.argsort(sums, kind="stable")
     begins, ends = (np.searchsorted(sums[order], evaluated, side) for side in ("left", "right"))
     return sum(
-        any(np.array_equal(_content(training, order[other]), _content(validation, number)) for other in range(begin, end))
+        any(np.array_equal(_content(training, other), _content(validation, number)) for other in order[begin:end])
         for number, (begin, end) in enumerate(zip(begins.tolist(), ends.tolist(), strict=True))
-        if begin < end
     )
 
 

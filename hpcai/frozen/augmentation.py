@@ -77,7 +77,7 @@ def transformed_boxes(boxes: Boxes, columns: int, mirrored: int, height: int, wi
 
 
 def on_map(box: list[int], width: int) -> list[int]:
-    """A box with columns of the map; of one that crosses the map's edge the wider part, the eastern one of equal ones."""
+    """A box with columns of the map; of one that crosses the map's edge the wider part, the first of equal ones."""
     top, left, bottom, right, number = box
     right, left = right - left // width * width, left % width
     if right > width:
