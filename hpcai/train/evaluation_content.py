@@ -22,11 +22,6 @@ class EvaluationContent:
         self._copies, self._sum = SampleCopies(), ContentSum()
         self._split, self._step, self._name = "", -1, ""
 
-    def allocate(self, x: Tensor, y: Tensor) -> None:
-        """Make the memory of the copies, for batches like x and y."""
-        self._copies.allocate(x, y)
-        self._sum.note(x, y)
-
     def begin(self, name: str, split: str = VALIDATION) -> None:
         """A pass of that name over a split begins; a pass that was not closed is forgotten."""
         self._split, self._step, self._name = split, -1, name
@@ -34,12 +29,14 @@ class EvaluationContent:
         self._sum.begin()
 
     def note(self, x: Tensor, y: Tensor) -> None:
-        """The next batch arrives at the network; ignored outside of passes."""
+        """The next batch arrives at the network. Outside of passes, in a warm-up, it is the model of the memory made."""
         if self._split:
             self._step += 1
             self._copies.note(self._step, x, y)
-            if self._split == VALIDATION:
-                self._sum.note(x, y)
+        else:
+            self._copies.allocate(x, y)
+        if self._split != TRAINING:
+            self._sum.note(x, y)
 
     def close(self) -> None:
         """The pass has ended, whole: compare what it saw with the source and with the passes before."""

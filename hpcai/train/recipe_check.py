@@ -33,10 +33,10 @@ class RecipeCheck:
         """Of each noted step: the step, its largest relative deviation, and of what. Forgets the steps."""
         noted, self._noted = self._noted, []
         for step, samples, name, groups in noted:
-            found = {**self._batch(step, samples), **_loss(self._settings, objective)}
-            for group in groups:
-                found |= self._group(epoch * self._steps_per_epoch + step, name, group)
-            worst, what = max((value, what) for what, value in found.items())
+            number = epoch * self._steps_per_epoch + step
+            parts = [self._batch(step, samples), _loss(self._settings, objective)]
+            parts += [self._group(number, name, group) for group in groups]
+            worst, what = max((value, what) for part in parts for what, value in part.items())
             yield step, worst, what
 
     def _batch(self, step: int, samples: int) -> dict[str, float]:
