@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fault_runs import DELIVERED, ORDER, RECIPE, SEEN, SHARED, VALIDATION, Run, Sweeps, holds
+from fault_runs import DELIVERED, OF_CONTENT, ORDER, RECIPE, SEEN, SHARED, VALIDATION, Run, Sweeps, holds
 from launch import ROOT, mpirun, run_job
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
@@ -56,6 +56,11 @@ def test_fault_is_found_by_its_check_and_no_other(
     faulty: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
 ) -> None:
     holds(faulty(part), index, checks, PERHAPS.get(fault, frozenset()))
+
+
+def test_every_check_of_content_has_a_fault() -> None:
+    found = set().union(*(checks for grid in (IN_A_GROUP, IN_AN_ENSEMBLE) for checks in grid.values()))
+    assert found >= {*OF_CONTENT}
 
 
 def test_a_generator_of_other_numbers_refuses_the_run(tmp_path: Path) -> None:
