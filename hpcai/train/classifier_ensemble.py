@@ -69,7 +69,7 @@ def evaluate(
 def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
     """Correct samples, agreeing pairs, samples evaluated, and the fingerprint of this rank's samples."""
     votes, prints = np.zeros(3, np.uint64), 0
-    validation.content.begin("ensemble")
+    validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         validation.content.note(x, y)
         votes += _vote(group, block, module(x).softmax(1).double(), y)

@@ -78,7 +78,7 @@ def evaluate(
     """
     module.eval()
     whole, prints, counted = Fused(), 0, 0
-    validation.content.begin("ensemble")
+    validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         validation.content.note(x, y)
         _collect(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)

@@ -29,7 +29,7 @@ class EvaluationContent:
         self._sum.begin()
 
     def note(self, x: Tensor, y: Tensor) -> None:
-        """The next batch arrives at the network; outside of passes, in a warm-up, memory is made for batches like it."""
+        """The next batch arrives at the network; outside of passes, in a warm-up, memory is made for such batches."""
         if self._split:
             self._step += 1
             self._copies.note(self._step, x, y)
