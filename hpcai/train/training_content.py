@@ -96,13 +96,19 @@ class TrainingContent:
         for step, value, what in self._recipe.deviations(epoch, objective):
             self.findings.steps += 1
             self.findings.recipe = max(self.findings.recipe, (value, f"{self._where(epoch, step)}: {what}"))
-        for step, indices in self._kept.items():
-            expected = self._expected(epoch, self._positions(step))
+        self._compare_order(epoch)
+        self._compare_copies(epoch)
+
+    def _compare_order(self, epoch: int) -> None:
+        """Compare the indices of the kept batches with the second implementation's, drawn at once."""
+        positions = [self._positions(step) for step in self._kept]
+        every = self._expected(epoch, np.concatenate([np.empty(0, np.int64), *positions]))
+        ends = np.cumsum([len(each) for each in positions])
+        for indices, expected in zip(self._kept.values(), np.split(every, ends[:-1]), strict=False):
             common = min(len(indices), len(expected))
             wrong = np.count_nonzero(indices[:common] != expected[:common])
             self.findings.positions += len(expected)
             self.findings.misplaced += int(wrong) + abs(len(indices) - len(expected))
-        self._compare_copies(epoch)
 
     def _compare_copies(self, epoch: int) -> None:
         source, taken = self._given.source, self._copies.taken()
