@@ -117,9 +117,8 @@ def test_images_arrive_as_they_are_read_anew(dataset: str, samples: int, resolut
     case = {**SETTINGS, "DATASET": spec, "SAMPLES": samples, "RESOLUTION": resolution}
     data = catalog.open_for(case)
     side = 0 if dataset == "generated" else resolution
-    loaders = [
-        Loader(half, CPU, data.mean, data.std, side, batch=8, crops=data.crops) for half in (data.train, data.validation)
-    ]
+    halves = (data.train, data.validation)
+    loaders = [Loader(half, CPU, data.mean, data.std, side, batch=8, crops=data.crops) for half in halves]
     found = compared(loaders, [len(data.train), len(data.validation)], IMAGES.again(case, data))
     assert found.samples == 16 and found.deviation[0] < 0.5, found.deviation
     assert shared_samples(data.train, data.validation) == 0

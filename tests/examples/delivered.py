@@ -21,6 +21,6 @@ def with_delivered(entry: Any) -> None:
         recipe=Worst(value=0.0, where=""),
         validations=passes + models,
         differing_validations=0,
-        data=DataContent(shared=0),
+        data=DataContent(unknown_splits=0, shared=0),
     )
     raw["delivered"] = plain(found)
