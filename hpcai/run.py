@@ -22,6 +22,7 @@ from hpcai.machine.affinity import Placement, ranges
 from hpcai.monitoring.memory_usage import Usage, explained_shortage
 from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.monitoring.wall_clock import WallClock
+from hpcai.preflight import generator_answers
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles
 from hpcai.record.machine import Environment, Rank
@@ -35,6 +36,7 @@ from hpcai.results.measured import Measured, Stopped
 from hpcai.train.all_reduce_paths import refuse_unequal_nodes
 from hpcai.workloads import registry
 
+CROPPED = "imagenet:"  # values of DATASET whose images are cropped
 MOST_REASONS = 20  # that are printed before the first test
 
 
@@ -50,6 +52,8 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
+    cropped = any(str(case.settings.get("DATASET")).startswith(CROPPED) for case in cases)
+    on_all_ranks(world.comm, lambda: generator_answers.check(cropped))
     agreed(world.comm, lambda: check(cases, device))
     checks = device.type == "cuda" or world.node.rank == 0
     on_all_ranks(world.comm, lambda: check_rank(cases, device) if checks else None)

@@ -54,7 +54,8 @@ def test_the_clock_is_read_at_the_begin_and_the_end_of_an_epoch(monkeypatch: pyt
     training(alone(), epochs=2, evaluate_every=1).run(phases, unending(), lambda progress: shown.append(progress.epoch))
     audit = validation = ["synchronise", "synchronise"]
     statistics = [*audit, *validation, *audit]
-    per_epoch = [*audit, "synchronise", "_epoch", "synchronise", *audit, "_close_epoch", *statistics, *validation]
+    steps = [*audit, "synchronise", "_epoch", "synchronise", *audit, "_close_epoch"]
+    per_epoch = [*steps, *statistics, *validation, *audit]
     assert log == 2 * per_epoch
     assert sorted(set(shown)) == [0, 1, 2]
 

@@ -66,7 +66,7 @@ def test_gradients_below_the_smallest_normal_number_of_fp16_are_compared_by_its_
     for name, fault in {"none": lambda _: None, **TYPES}.items():
         if not name.startswith("update"):  # no move is as large as half a spacing
             trained = training(alone(), samples=160, precision="halffp16", momentum=momentum, decay=0.0)
-            trained.objective = trained.checks.audited._objective = Diminished(trained.recipe.smoothing)
+            trained.objective = trained.checks.audited.objective = Diminished(trained.recipe.smoothing)
             fault(trained)
             trained.run(Phases(CPU), unending())
             found = trained.checks.findings

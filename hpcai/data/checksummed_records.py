@@ -25,6 +25,11 @@ class ChecksummedRecords:
         self.path, self._begin, self._sums, self._source, self._check = path, begin, sums, source, check
         self._descriptor, self._opening = -1, Lock()
 
+    @property
+    def checksums(self) -> NDArray[np.uint32]:
+        """The CRC-32 of each record."""
+        return self._sums
+
     def read(self, number: int, into: memoryview) -> None:
         """Read one record into `into`; DataError if that fails or the checksum differs."""
         offset, done = self._begin + number * len(into), 0

@@ -10,11 +10,12 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.data.bootstrap import Mask
 from hpcai.data.checksummed_records import ChecksummedRecords
 from hpcai.data.dataset_paths import INDEX
-from hpcai.data.image_dataset import Dataset, Pixels, Split, interleaved
+from hpcai.data.image_dataset import Dataset, Pixels, interleaved
 from hpcai.data.image_shards import (
     CHANNELS,
     FORMAT,
@@ -31,6 +32,8 @@ from hpcai.data.image_shards import (
 from hpcai.data.philox import Integers
 from hpcai.data.random_crops import Crops
 from hpcai.errors import DataError
+
+Words = NDArray[np.uint32]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGET = 0.763
@@ -113,6 +116,10 @@ class PackedSplit:
             shard.read(int(indices[place] - self._ends[number]) + shard.samples, pixels[place])
         return pixels.transpose(0, 3, 1, 2)
 
+    def checksums(self) -> Words:
+        """CRC-32 of each image, uint32[n]."""
+        return np.concatenate([np.empty(0, np.uint32), *(shard.records.checksums for shard in self._shards)])
+
     @property
     def nbytes(self) -> int:
         """Bytes of the classes, of all and by shard, and of the checksums; the images stay in the files."""
@@ -139,7 +146,7 @@ class _Shard:
         if not len(self.labels) == len(self._sums) == entry.samples or not self._in_range(classes):
             raise DataError(f"{self.path} has labels that do not fit its images; allowed: a shard as it was packed")
         source = partial(_source, self.path)
-        self._records = ChecksummedRecords(
+        self.records = ChecksummedRecords(
             self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check"
         )
 
@@ -153,7 +160,7 @@ class _Shard:
 
     def read(self, number: int, pixels: Pixels) -> None:
         """Read one sample into uint8[256, 256, 3]; DataError if that fails or the checksum differs."""
-        self._records.read(number, pixels.data.cast("B"))
+        self.records.read(number, pixels.data.cast("B"))
 
 
 def _source(path: Path, number: int) -> str:
@@ -164,7 +171,7 @@ def _source(path: Path, number: int) -> str:
 class Selection:
     """Selected samples of a split."""
 
-    def __init__(self, split: Split, chosen: Integers) -> None:
+    def __init__(self, split: PackedSplit, chosen: Integers) -> None:
         self._split, self._chosen = split, chosen
 
     def __len__(self) -> int:
@@ -177,6 +184,10 @@ class Selection:
     def labels(self, indices: Integers) -> Integers:
         """Classes at the indices, int64[n]."""
         return self._split.labels(self._chosen[indices])
+
+    def checksums(self) -> Words:
+        """CRC-32 of each image, uint32[n]."""
+        return self._split.checksums()[self._chosen]
 
     @property
     def nbytes(self) -> int:

@@ -177,9 +177,40 @@ CLAIMS = CheckDeclaration(
     "violated claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
     absent="n/a, test failed",
 )
+RECIPE = CheckDeclaration(
+    "recipe of audited steps: worst deviation",
+    "relative deviation of rate, hyper-parameters, loss of known logits or batch from a formula of the input",
+    limit=1e-9,
+)
+ORDER = CheckDeclaration(
+    "samples of audited and of random steps, wrong",
+    "samples other than those that seed, model and epoch of the input give by a second implementation; of audited "
+    "steps and of some steps drawn from the system's entropy",
+)
+DELIVERED = CheckDeclaration(
+    "delivered samples: worst deviation / bound",
+    "difference of a sample, as it arrived at a network, from its source read anew / bound of fp32; labels and boxes "
+    "are exact; some of each epoch and evaluation, drawn from the system's entropy, and replayed batches",
+    limit=1.0,
+    absent="n/a, data unknown",
+)
+SEEN = CheckDeclaration(
+    "validations that saw other content",
+    "validations and evaluations of the ensemble with another sum over pixels and labels than the first one; all ranks",
+)
+PUBLISHED = CheckDeclaration(
+    "published data: splits of other content",
+    "Fashion-MNIST only: splits of other pixels or labels than the published ones (SHA-256)",
+    absent="n/a, not published",
+)
+SHARED = CheckDeclaration(
+    "validation samples in training, above allowed",
+    "validation samples that are training samples as well, less the number that may be",
+    absent="n/a, not compared",
+)
 BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a training that older results lack
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
-    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING),
-    *(DISAGREEMENT, ACCOUNTED, TEST_CLOCKS, CLAIMS),
+    *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
+    *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

@@ -34,6 +34,7 @@ ADDED_BY_5 = frozenset(
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
         *("wall", "accounting"),
         *("weights_sha256", "history_sha256", "unverified"),
+        "delivered",
     }
 )
 # Fields that results of a schema lack.

@@ -5,6 +5,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from msgspec import Meta
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
+from hpcai.record.content import Delivered
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
@@ -195,6 +196,9 @@ class TrainingRaw(Record, kw_only=True):
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
     accounting: Annotated[Accounting | None, about("phases of the test; null in older results")] = None
+    delivered: Annotated[
+        Delivered | None, about("what arrived at the networks against second implementations; null in older results")
+    ] = None
     evaluation_deviation: Annotated[
         float | None, about("PARALLEL other than data only: evaluation against the simple path / bound, worst sample")
     ] = None

@@ -8,6 +8,7 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.record import check_declarations as declared
 from hpcai.record.check_declarations import CheckDeclaration
+from hpcai.record.content import Delivered
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations
 from hpcai.record.preflight import Residuals, VendorComparison
@@ -29,6 +30,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
         declared.SUMS.of(before.wrong_sums),
         declared.SAME_WEIGHTS.of(work.differing_ranks),
         *replayed(raw.replay, declared.MODEL_SAMPLES),
+        *delivered(raw.delivered),
         declared.FINITE.of(work.diverged_models),
         declared.EXECUTED.of(not_executed(operations)),
         declared.VALIDATED.of(work.validation_miscounted),
@@ -80,6 +82,23 @@ def replayed(replay: Replay, samples: CheckDeclaration) -> Iterator[Check]:
     for declaration, value in zip(declared.BESIDE, values, strict=True):
         if value is not None:
             yield declaration.of(value)
+
+
+def delivered(found: Delivered | None) -> Iterator[Check]:
+    """Checks of what arrived at the networks; none of older results."""
+    if found is None:
+        return
+    data = found.data
+    yield declared.RECIPE.of(found.recipe.value)
+    yield declared.ORDER.of(found.misplaced)
+    yield declared.DELIVERED.of(found.deviation.value) if found.samples else declared.DELIVERED.not_checked()
+    yield declared.SEEN.of(found.differing_validations)
+    yield _counted(declared.PUBLISHED, data.unknown_splits)
+    yield _counted(declared.SHARED, None if data.shared is None else max(0, data.shared - data.shared_allowed))
+
+
+def _counted(check: CheckDeclaration, number: int | None) -> Check:
+    return check.not_checked() if number is None else check.of(number)
 
 
 def not_executed(operations: Operations) -> float:

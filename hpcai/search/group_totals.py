@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from hpcai.search.child_builder import Child
 from hpcai.search.trial_run import TrialOutcome
+from hpcai.train.content_findings import ContentFindings
 from hpcai.train.state import add_measured
 from hpcai.train.training_checks import Findings
 
@@ -17,6 +18,7 @@ class GroupTotals:
     differing_ranks: int = 0
     seconds: dict[str, float] = field(default_factory=lambda: dict.fromkeys(PHASES, 0.0))
     findings: Findings = field(default_factory=Findings)
+    contents: ContentFindings = field(default_factory=ContentFindings)
     loading: dict[str, float] = field(default_factory=dict)
     sent: dict[str, float] = field(default_factory=dict)
     steps: int = 0
@@ -38,5 +40,6 @@ class GroupTotals:
             self.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:
             self.findings.add(outcome.training.checks.findings)
+            self.contents.add(outcome.training.checks.contents)
             add_measured(self.loading, {}, outcome.training.state.progress.loading)
             add_measured(self.sent, {}, outcome.training.state.progress.sent)

@@ -24,6 +24,7 @@ from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
+from hpcai.frozen.samples import TRAINING
 from hpcai.train.validation import Validation
 
 Outputs = npt.NDArray[np.float64]
@@ -54,7 +55,7 @@ def evaluate(
     """
     module.eval()
     ensemble = _evaluated(module, group, validation, shutdown)
-    out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
+    out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation, shutdown)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     sums *= np.uint64(group.counts)
@@ -68,22 +69,29 @@ def evaluate(
 def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
     """Correct samples, agreeing pairs, samples evaluated, and the fingerprint of this rank's samples."""
     votes, prints = np.zeros(3, np.uint64), 0
+    validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
+        validation.content.note(x, y)
         votes += _vote(group, block, module(x).softmax(1).double(), y)
         prints += fingerprint(indices)
+    validation.content.close()
     return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
 def _evaluated_out_of_bag(
-    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
+    module: nn.Module, group: Group, training: Loader, sampler: Sampler, validation: Validation, shutdown: Shutdown
 ) -> Counts:
     """Samples classified correctly out of bag and samples evaluated; both 0 with one model."""
     votes = np.zeros(2, np.uint64)
     if group.groups > 1:
+        batch, content = validation.shard.batch, validation.content
         shard = ValidationShard(sampler.samples, group.place.replica, group.divided.replicas, batch)
+        content.begin("out of bag", TRAINING)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
+            content.note(x, y)
             out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
             votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
+        content.close()
     return votes
 
 

@@ -17,6 +17,8 @@ from hpcai.detections import CLASS, OVERLAP, SCORE, Detections, detection_tables
 from hpcai.detections.coco_evaluation import Matches, matched
 from hpcai.formulas.sample_fingerprint import fingerprint
 from hpcai.train.detection_quality import quality
+from hpcai.train.evaluation_content import EvaluationContent
+from hpcai.train.unchecked_content import Unchecked
 from hpcai.train.validation import ValidationResult
 
 
@@ -31,6 +33,7 @@ class DetectionValidation:
         self.loader = loader
         self.shard = shard
         self.classes = classes
+        self.content: EvaluationContent | Unchecked = Unchecked()
 
     def warm_up(self, module: nn.Module) -> None:
         """Evaluate the first and the last batch, so that every shape has run once."""
@@ -42,6 +45,7 @@ class DetectionValidation:
 
         Ends early if `stop`, called before each batch, returns True. Collective over the group.
         """
+        self.content.begin("validation")
         indices, outputs, boxes = self._found(module, validation_indices(self.shard), stop)
         rows = outputs.float().cpu().numpy()
         matches = self.matches(indices, detection_tables.used(rows), boxes.cpu().numpy())
@@ -68,6 +72,7 @@ class DetectionValidation:
         module.eval()
         delivered, outputs, boxes = [np.empty(0, np.int64)], [torch.empty(0, 0, 6)], [torch.empty(0, 0, 5)]
         for x, y, delivered_indices in takewhile(lambda _: not stop(), self.loader(indices)):
+            self.content.note(x, y)
             delivered.append(delivered_indices)
             outputs.append(module(x))
             boxes.append(y.clone())

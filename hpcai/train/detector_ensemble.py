@@ -23,6 +23,7 @@ from hpcai.detections import CLASS, LOOSE, OVERLAP, Detections, detection_tables
 from hpcai.detections.agreement import agreement, pairs
 from hpcai.detections.weighted_box_fusion import fused
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
+from hpcai.frozen.samples import TRAINING
 from hpcai.train.classifier_ensemble import blocks, in_bag
 from hpcai.train.detection_quality import Quality, quality
 from hpcai.train.detection_validation import DetectionValidation
@@ -77,10 +78,13 @@ def evaluate(
     """
     module.eval()
     whole, prints, counted = Fused(), 0, 0
+    validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
+        validation.content.note(x, y)
         _collect(group, block, module(x).float().cpu().numpy(), y.cpu().numpy(), indices, whole)
         prints, counted = prints + fingerprint(indices), counted + len(indices)
-    bag = _out_of_bag(module, group, training, sampler, validation.shard.batch, shutdown)
+    validation.content.close()
+    bag = _out_of_bag(module, group, training, sampler, validation, shutdown)
     module.train()
     strict, loose = (_quality(whole, validation, group, overlap) for overlap in (OVERLAP, LOOSE))
     out_of_bag = _quality(bag, validation, group, OVERLAP)
@@ -98,16 +102,25 @@ def evaluate(
 
 
 def _out_of_bag(
-    module: nn.Module, group: Group, training: Loader, sampler: Sampler, batch: int, shutdown: Shutdown
+    module: nn.Module,
+    group: Group,
+    training: Loader,
+    sampler: Sampler,
+    validation: DetectionValidation,
+    shutdown: Shutdown,
 ) -> Fused:
     """Fused detections in frames by the models that did not train on them; nothing with one model."""
     bag = Fused()
     if group.groups > 1:
+        batch, content = validation.shard.batch, validation.content
         shard = ValidationShard(sampler.samples, group.place.replica, group.divided.replicas, batch)
+        content.begin("out of bag", TRAINING)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
+            content.note(x, y)
             outputs = module(x).float().cpu().numpy()
             outputs[in_bag(sampler, indices), :, CLASS] = NO_MODEL - 1
             _collect(group, block, outputs, y.cpu().numpy(), indices, bag)
+        content.close()
     return bag
 
 

@@ -103,6 +103,7 @@ class Training:
         """Run steps of an epoch without credit: the weights change, the progress does not."""
         shapes = (self.shard.step_positions(step) for step in steps)
         for x, y, _ in self.loader(self.sampler.draw(positions) for positions in shapes):
+            self.checks.audited.content.allocate(x, y)
             self._step(x, y)
 
     def run(
@@ -157,9 +158,9 @@ class Training:
         progress = self.state.progress
         self.step_times.begin()
         for x, y, indices in self.loader(self._indices(progress), self._augmentation(progress)):
-            self.checks.note(indices)
+            self.checks.note(x, y, indices)
             set_rate(self.state.optimiser, self._rate(progress.steps))
-            self.checks.before()
+            self.checks.before(y)
             self._step(x, y)
             self.checks.after()
             progress.step += 1
@@ -223,6 +224,8 @@ class Training:
         if self.stopped:
             return loss
         self.checks.judge(seen, self.validation.shard.steps)
+        with phases.measure("replay"):
+            self.validation.content.close()
         elapsed = progress.training_seconds + progress.validation_seconds
         # finite outputs may differ by more than exp takes
         not_finite = bool(result.not_finite) or not isfinite(result.loss or 0.0)
@@ -236,10 +239,7 @@ class Training:
         return loss
 
     def _average_statistics(self, phases: Phases) -> None:
-        """Average the group's batch norm statistics, the only change outside of steps.
-
-        Checks the checksums before it.
-        """
+        """Average the group's batch norm statistics, the only change outside of steps; checksums are compared before."""
         with phases.measure("replay"):
             self.checks.check_weights()
         with phases.measure("validation"):

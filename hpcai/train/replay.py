@@ -4,6 +4,8 @@ from collections.abc import Iterator
 from secrets import randbits
 from typing import NamedTuple
 
+import torch
+
 from hpcai import clock
 from hpcai.comm.grid import Group
 from hpcai.data.audit_draws import ENTROPY_BITS, drawn_steps
@@ -21,6 +23,8 @@ from hpcai.train.recipe import Recipe
 from hpcai.train.replayed_step import StepSnapshot
 from hpcai.train.state import TrainingState
 from hpcai.train.step_times import timestamps
+from hpcai.train.training_content import TrainingContent
+from hpcai.train.unchecked_content import Unchecked
 from hpcai.train.update_check import Comparison, Step, compare_update
 
 NONE = -1
@@ -63,7 +67,7 @@ class AuditedSteps:
         only_epoch: int | None = None,
     ) -> None:
         self._state, self._recipe, self._sampler, self._loader = state, recipe, sampler, loader
-        self._objective, self.group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
+        self.objective, self.group, self._seed, self._rounding_allowance = objective, group, seed, rounding_allowance
         self._shard = Shard(sampler.size, group.place.replica, group.divided.replicas, recipe.batch)
         self._only_epoch = only_epoch
         first = StepSnapshot(state, execution, recipe.rule)
@@ -72,6 +76,7 @@ class AuditedSteps:
         self._marks = timestamps(state.device, 4 * most)
         self._of: dict[int, StepSnapshot] = {}  # by step of this epoch
         self._marked = 0
+        self.content: TrainingContent | Unchecked = Unchecked()
         self.entropy = 0  # the same on all ranks of the group
         self.done: list[Audited] = []
         self.inside, self.outside = 0.0, 0.0  # seconds that the copies and the replays took
@@ -92,10 +97,11 @@ class AuditedSteps:
             steps = drawn_steps(count, left, self.entropy, self.group.coordinates.group, progress.epoch)
         self._of = dict(zip(steps, self._snapshots, strict=False))
 
-    def before(self) -> None:
-        """A step begins: copy weights and state if it is audited."""
+    def before(self, y: torch.Tensor) -> None:
+        """A step begins: copy weights and state if it is audited; y: its labels, which arrived last."""
         if snapshot := self._of.get(self._state.progress.step):
             self._mark()
+            self.content.audited(y, self._state.optimiser)
             snapshot.before()
             self._mark()
 
@@ -127,8 +133,9 @@ class AuditedSteps:
             self._seed, self.group.coordinates.group, epoch, self._shard, step, step + 1
         )
         ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
+        self.content.replayed(epoch, step, x, y)
         number = epoch * self._shard.steps + step
-        gradients = snapshot.gradients(self._objective, x, y, number)
+        gradients = snapshot.gradients(self.objective, x, y, number)
         tensors = snapshot.tensors(gradients, self.group.replicas)
         found = compare_update(
             self._expected_step(number, snapshot), tensors, OtherShards(self.group.shards, self.group.parts)

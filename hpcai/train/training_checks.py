@@ -11,12 +11,14 @@ from mpi4py import MPI
 
 from hpcai.clock import synchronise
 from hpcai.comm.grid import Group
+from hpcai.data.philox import Integers
 from hpcai.formulas import clocks
 from hpcai.formulas.score import LARGEST
 from hpcai.record.preflight import Worst as WorstRecord
 from hpcai.record.training import Audits, Replay
 from hpcai.second_clock import TimedRegion
 from hpcai.train.accounting import SampleAccount
+from hpcai.train.content_findings import ContentFindings
 from hpcai.train.judged_weights import JudgedWeights, checksums
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import AuditedSteps
@@ -66,8 +68,8 @@ class TrainingChecks:
         self._checksums: torch.Tensor | None = None
         self._start, self._begun, self._epoch_seconds = 0, 0.0, 0.0
         self._before = 0.0, 0  # training seconds and steps before the training begins or resumes
-        self.findings = Findings()
-        self.note, self.before, self.after = account.note, audited.before, audited.after
+        self.findings, self.contents = Findings(), ContentFindings()
+        self.before, self.after = audited.before, audited.after
 
     def start(self) -> None:
         """The training begins or resumes, after the warm-up."""
@@ -85,14 +87,21 @@ class TrainingChecks:
         self._start, self._begun = progress.step, progress.training_seconds
         self.audited.begin(progress.training_seconds, self._epoch_seconds)
         self._account.begin()
+        self.audited.content.begin(self._start)
         self._elements.begin()
         self.check_weights()
+
+    def note(self, x: torch.Tensor, y: torch.Tensor, indices: Integers) -> None:
+        """A batch arrives at the network."""
+        self._account.note(indices)
+        self.audited.content.note(x, y, indices)
 
     def close(self) -> None:
         """The epoch has ended: check samples, audited steps and gradients; record checksums. Collective."""
         progress, found = self._state.progress, self.findings
         self._epoch_seconds = progress.training_seconds - self._begun
         found.wrong_epochs += self._account.differs(progress.epoch, self._start)
+        self.audited.content.close(progress.epoch, self.audited.objective)
         for where, comparison in self.audited.replayed():
             for measure in ("deviation", "lost"):
                 value, what = getattr(comparison, measure)

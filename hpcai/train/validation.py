@@ -18,6 +18,8 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.formulas.sample_fingerprint import fingerprint
+from hpcai.train.evaluation_content import EvaluationContent
+from hpcai.train.unchecked_content import Unchecked
 
 Delivered = TypeVar("Delivered")
 
@@ -63,6 +65,7 @@ class Validation:
         self.loader = loader
         self.shard = shard
         self.device = device
+        self.content: EvaluationContent | Unchecked = Unchecked()
         self._loss_sum = torch.zeros((), dtype=torch.float64, device=device) if losses else None
 
     def warm_up(self, module: nn.Module) -> None:
@@ -77,6 +80,7 @@ class Validation:
 
         Ends early if `stop`, called before each batch, returns True; for all parts of a model if on any of them.
         """
+        self.content.begin("validation")
         sums = np.array(self._evaluate(module, validation_indices(self.shard), group.parts, stop), np.uint64)
         sums *= np.uint64(group.counts)
         group.model.Allreduce(sums.copy(), sums)
@@ -103,6 +107,7 @@ class Validation:
         correct, finite = torch.zeros(2, dtype=torch.int64, device=self.device)
         counted = outputs = prints = 0
         for x, y, delivered in evaluated_together(self.loader(indices), parts, stop):
+            self.content.note(x, y)
             logits = module(x)
             correct += (logits.argmax(1) == y).sum()
             if self._loss_sum is not None:

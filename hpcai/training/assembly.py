@@ -1,7 +1,8 @@
 """Builds the training of a case on a rank: its dataset, the same everywhere, and its model."""
 
+from collections.abc import Mapping
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
@@ -33,6 +34,7 @@ from hpcai.train.recipe import Recipe
 from hpcai.train.replay import NONE, rounding_allowance
 from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
+from hpcai.training.content import check_contents
 from hpcai.training.execution import execution_of, largest_in_parts
 
 Data = TypeVar("Data", Dataset, Weather)
@@ -94,11 +96,13 @@ def trial_training(
     if group.model.allreduce(int(lacking), MPI.MAX):
         raise OutOfMemory
     module.load_state_dict(child.state)
-    recipe = Recipe.of({**case.settings, "BATCH": plan.hyperparameters.batch})
+    settings = {**case.settings, "BATCH": plan.hyperparameters.batch}
+    recipe = Recipe.of(settings)
     draws = Whole(len(dataset.train))
     audited_epoch = draw_audited_epoch(plan, case.seed)
+    trained = (case, group, device, dataset, module, draws, recipe)
     return training_of(
-        case, group, device, dataset, module, draws, recipe, losses=True, warmup_steps=0, audited_epoch=audited_epoch
+        *trained, losses=True, warmup_steps=0, audited_epoch=audited_epoch, settings=settings
     )
 
 
@@ -144,8 +148,12 @@ def training_of(
     losses: bool = False,
     warmup_steps: int = WARMUP_STEPS,
     audited_epoch: int | None = None,
+    settings: Mapping[str, Any] | None = None,
 ) -> Training:
-    """The training of a module that is on its device. Collective over the group."""
+    """The training of a module that is on its device. Collective over the group.
+
+    settings: those that the module is trained by, where they are not the case's.
+    """
     replica, replicas, compiled = group.place.replica, group.divided.replicas, str(case.settings.get("COMPILE", "off"))
     state = training_state(module, recipe, case.precision, device)
     loaders = [
@@ -161,7 +169,9 @@ def training_of(
         state.scaler.shared = partial(largest_in_parts, execution.communication)
     if group.divided.shards > 1:
         share_norms(state, module, exchange_of(group, device).training)
-    return Training(
+    training = Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, audited_epoch),
     )
+    check_contents(training, case, dataset, settings)
+    return training

@@ -25,11 +25,13 @@ from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
 from hpcai.results.reached import first_reaching
+from hpcai.train.content_findings import delivered
 from hpcai.train.evaluation_check import evaluation_deviation
 from hpcai.train.loop import Training
 from hpcai.train.providers import use_custom
 from hpcai.train.state import CurvePoint, Progress
 from hpcai.training.assembly import same_data
+from hpcai.training.content import data_content
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog, logged
@@ -192,6 +194,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         memory.release_unused()  # the profiler's records would fragment the memory of a step's large blocks
         with self.phases.measure("replay"):
             deviation = evaluation_deviation(trained, self.case.precision)
+            content = data_content(self.case, self.dataset, group)
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
         accounting = self.account.closed(self.phases, group.active)
@@ -219,6 +222,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             sent=sent_by(reduced, trained.state.progress.sent, steps, group.active),
             energy=self.energy.measured(),
             accounting=accounting,
+            delivered=delivered(trained.checks.contents, content, group),
             evaluation_deviation=deviation,
         )
         return self.task.raw(shared, curve, together, trained)

@@ -3,6 +3,7 @@
 from sample_records import altered
 from synthetic_search import searched
 
+from examples.delivered import with_delivered
 from hpcai.record.loading import result_of
 from hpcai.results.alterations import Alteration, changed
 from hpcai.results.claim import Subject
@@ -22,7 +23,7 @@ COMPARED = {
 def search(*settings: str) -> Subject:
     """The made-up search with other settings."""
     result = result_of(searched(*settings))
-    return Subject(verify.cases_of(result)[0], result.tests[0], result.environment)
+    return Subject(verify.cases_of(result)[0], altered(result.tests[0], with_delivered), result.environment)
 
 
 def stopped(subject: Subject) -> Subject:

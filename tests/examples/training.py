@@ -6,6 +6,7 @@ from msgspec import convert
 from sample_records import altered, plain
 from small_run import GOLDEN, WEATHER
 
+from examples.delivered import with_delivered
 from hpcai.claims.kernel_choice_claims import batch_norms
 from hpcai.claims.shards import left_out, shards_of, trained
 from hpcai.data.audit_draws import drawn_steps
@@ -52,7 +53,8 @@ STAGED = together(
 def stored(workload: str) -> list[Subject]:
     """The stored tests of a workload, two grids."""
     subjects = subjects_of(load((WEATHER if workload == "weather" else GOLDEN) / "result.json"))
-    return [Subject(each.case, altered(each.entry, with_loading), each.environment) for each in subjects]
+    fitting = together(with_loading, with_delivered)
+    return [Subject(each.case, altered(each.entry, fitting), each.environment) for each in subjects]
 
 
 def with_loading(entry: Any) -> None:
@@ -119,7 +121,7 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
         elements = sum(graph_of(case, dataset).parameters.values())
         fits["raw.sent.bytes"] = needed_bytes(raw.all_reduce, elements, 4)
     fitting = [changed(path, value) for path, value in fits.items()]
-    return rebuilt(subject, *fitting, *alterations, with_loading, **settings)
+    return rebuilt(subject, *fitting, *alterations, with_loading, with_delivered, **settings)
 
 
 def audited(steps: range, epochs: int) -> list[tuple[int, int]]:

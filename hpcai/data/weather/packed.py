@@ -91,6 +91,11 @@ class PackedFrames:
         """Boxes of the frames, int32[n, 15, 5]."""
         return self._boxes[self._indices(indices)]
 
+    def checksums(self) -> NDArray[np.uint32]:
+        """CRC-32 of each frame in use, uint32[n]."""
+        sums = np.concatenate([shard.records.checksums for shard in self._shards])
+        return sums if self._chosen is None else sums[self._chosen]
+
     @property
     def nbytes(self) -> int:
         """Bytes of the boxes, of all and by shard, and of the checksums; the fields stay in the files."""

@@ -7,7 +7,7 @@ once (`python -m hpcai.data.pack_weather`).
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -172,6 +172,11 @@ class PublishedFrames:
     def boxes(self, indices: Integers) -> Boxes:
         """Boxes of the frames, int32[n, 15, 5]."""
         return self._boxes[self._indices(indices)]
+
+    def places(self) -> Iterator[tuple[Path, int]]:
+        """File of each frame in use, and its number there."""
+        every = [(part.year.path, frame) for part in self._parts for frame in range(part.begin, part.stop)]
+        return (every[place] for place in self._indices(np.arange(len(self))).tolist())
 
     @property
     def nbytes(self) -> int:

@@ -6,6 +6,7 @@ from math import comb
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
+from hpcai.claims.delivered_claims import DELIVERED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
@@ -142,6 +143,7 @@ CLAIMS: Claims = (
         *EXCHANGE,
         *PIPELINED,
         *BAGS,
+        *DELIVERED,
         *CURVE,
         *MODELS,
         *reached_claims(_quality_of_best),

@@ -15,7 +15,7 @@ from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check
 from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
-from hpcai.results.checks import accounted, compared, leak, replayed, residuals
+from hpcai.results.checks import accounted, compared, delivered, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.row import row, verdict
 from hpcai.results.training import dataset_facts
@@ -102,6 +102,7 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
     yield declared.SUMS.of(raw.wrong_sums)
     yield declared.SAME_WEIGHTS.of(raw.work.differing_ranks)
     yield from replayed(raw.replay, declared.TRIAL_SAMPLES)
+    yield from delivered(raw.delivered)
     yield PRESERVATION.of(min(deviation / PRESERVED, score.LARGEST))
     yield declared.EXECUTED.of(_not_executed(raw, model, initial))
     yield LOST_OR_DOUBLED.of(lost_or_doubled(case, raw))

@@ -14,10 +14,12 @@ from hpcai.networks.graph import Graph
 from hpcai.preflight.residuals import Checked, checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.all_reduce import AllReduce
+from hpcai.record.content import DataContent
 from hpcai.record.dataset import Dataset as DatasetRecord
 from hpcai.record.preflight import VendorComparison
 from hpcai.train.communication import communication_of
 from hpcai.training.assembly import initial_training
+from hpcai.training.content import data_content
 from hpcai.training.summation import all_reduce_of
 
 
@@ -25,6 +27,7 @@ class Prepared(NamedTuple):
     """Settings and checks before the search, the same on every active rank."""
 
     dataset: DatasetRecord
+    content: DataContent
     target: float
     sharding: str
     checks: Checked
@@ -42,4 +45,5 @@ def prepared(
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
-    return Prepared(description(dataset), case.target or dataset.target, shard.rule, checks, compared, reduced)
+    content = data_content(case, dataset, group)
+    return Prepared(description(dataset), content, case.target or dataset.target, shard.rule, checks, compared, reduced)

@@ -3,6 +3,7 @@
 from typing import Annotated, Literal
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
+from hpcai.record.content import Delivered
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
@@ -132,6 +133,9 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     loading: Annotated[
         Loading | None, about("loading of the training samples of all trials, without those of lost trials")
+    ] = None
+    delivered: Annotated[
+        Delivered | None, about("what arrived at the networks against second implementations; null in older results")
     ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")

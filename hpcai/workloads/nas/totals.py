@@ -14,6 +14,7 @@ from hpcai.record.wall_time import Accounting
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.search.storage import SearchStorage
 from hpcai.train import training_checks
+from hpcai.train.content_findings import delivered
 from hpcai.training.summation import sent_by
 from hpcai.training.totals import loading_of
 from hpcai.workloads.nas.preparation import Prepared
@@ -66,6 +67,7 @@ def totals(
         proposals=_proposals(group, leader),
         replay=training_checks.measured(own.findings, group),
         accounting=accounting,
+        delivered=delivered(own.contents, before.content, group),
         loading=loading_of(Loading, own.loading, active),
         sent=sent_by(before.all_reduce, own.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),

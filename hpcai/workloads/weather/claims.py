@@ -7,6 +7,7 @@ from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
+from hpcai.claims.delivered_claims import DELIVERED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
@@ -166,6 +167,7 @@ CLAIMS: Claims = (
         *RANKS,
         *ALL_REDUCE,
         *BAGS,
+        *DELIVERED,
         *CURVE,
         *TOGETHER,
         *MODELS,

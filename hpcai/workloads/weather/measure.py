@@ -36,6 +36,7 @@ from hpcai.train.replay import rounding_allowance
 from hpcai.train.state import CurvePoint, training_state
 from hpcai.training import stages
 from hpcai.training.assembly import placed
+from hpcai.training.content import check_contents
 from hpcai.training.totals import members_of
 from hpcai.workloads.weather import QUALITY, detections_file
 from hpcai.workloads.weather.record import Detections, FieldLoading, StoppedWeather, WeatherRaw
@@ -133,6 +134,8 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
         rounding_allowance(case.precision, case.kernels),
         objectives.Detection(seed, coordinates.group),
     )
-    return Training(
+    training = Training(
         state, execution, recipe, draws, shard, loaders[0], validation, group, seed, known, objective=objective
     )
+    check_contents(training, case, dataset)
+    return training
