@@ -31,6 +31,7 @@ ADDED_BY_5 = frozenset(
         *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
         *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
+        *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
 )
 # Fields that results of a schema lack.

@@ -78,6 +78,17 @@ class CustomShare(Record, kw_only=True):
         float, about("batch norms by custom kernels / all batch norms", label="batch norms by custom kernels, share")
     ]
 
+RankBound = Annotated[
+    float | None,
+    about(
+        "FLOPS that no rank exceeds: 1.1 x cycles per second x widest known units x threads x nominal / least operations",
+        unit="FLOP/s",
+        label="bound of a rank's processor, GFLOP/s",
+        scale=1e9,
+        absent="n/a, unknown processor",
+    ),
+]
+
 
 class TrainingScores(Record, kw_only=True):
     """Scores of models that are trained and evaluated together."""
@@ -238,3 +249,4 @@ class TrainingScores(Record, kw_only=True):
     valid_flops_per_watt: FlopsPerWatt = None
     joules_per_sample: JoulesPerSample = None
     joules_per_training: JoulesPerTraining = None
+    rank_bound: RankBound = None

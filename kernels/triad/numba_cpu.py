@@ -67,6 +67,5 @@ def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
 
 def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`."""
-    b, c = data
-    a = poisoned((shape.length,), b.dtype.name)
-    return [prepared(lambda: triad(a, b, c, S, threads), a)]
+    a = poisoned((shape.length,), data.b.dtype.name)
+    return [prepared(lambda vectors: lambda: triad(a, *vectors, S, threads), data, a)]

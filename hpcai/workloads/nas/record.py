@@ -7,6 +7,7 @@ from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.processor import Processor
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
@@ -130,6 +131,9 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     loading: Annotated[
         Loading | None, about("loading of the training samples of all trials, without those of lost trials")
+    ] = None
+    processor: Annotated[
+        Processor | None, about("processor of the ranks; null of unknown ones, and in older results")
     ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")

@@ -6,7 +6,7 @@ from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.energy import JoulesPerSample, MeanWatts
 from hpcai.record.record import Count, Record, about
 from hpcai.record.sample_loading import ByteRate, SampleRate
-from hpcai.record.training_scores import Apc, ApcHpcai500
+from hpcai.record.training_scores import Apc, ApcHpcai500, RankBound
 from hpcai.record.trial import End
 
 
@@ -208,3 +208,4 @@ class SearchScores(Record, kw_only=True):
     ]
     mean_watts: MeanWatts = None
     joules_per_sample: JoulesPerSample = None
+    rank_bound: RankBound = None
