@@ -46,4 +46,5 @@ def on_host(tensor: Tensor) -> Any:
 
 def host_type(tensor: Tensor) -> str:
     """NumPy's type of a tensor's numbers on the host: fp32 for 16-bit ones."""
-    return "float32" if tensor.is_floating_point() and tensor.itemsize == 2 else str(tensor.dtype).removeprefix("torch.")
+    halves = tensor.is_floating_point() and tensor.itemsize == 2
+    return "float32" if halves else str(tensor.dtype).removeprefix("torch.")

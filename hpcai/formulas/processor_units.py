@@ -2,9 +2,9 @@
 
 A multiply-add counts as 2 operations. Where models of a family differ, the widest counts. Sources, by processor:
 AMD: Software Optimization Guides for families 17h, 19h and 1Ah (56305, 56665, 57647, 58455). Zen 4 executes 512-bit
-instructions in two halves, servers and desktops of Zen 5 in one. Intel: Optimization Reference Manual (248966), sections
-on each microarchitecture and on AMX (TMUL: 16 x 16 x 64 bytes in 16 cycles); uops.info for the throughput of VNNI and
-BF16 instructions. Arm: Software Optimization Guides of Neoverse N1, V1, N2, V2, N3 and V3 (two or four 128-bit
+instructions in two halves, servers and desktops of Zen 5 in one. Intel: Optimization Reference Manual (248966), the
+sections on each microarchitecture and on AMX (16 x 16 x 64 bytes in 16 cycles); uops.info for the throughput of VNNI
+and BF16 instructions. Arm: Software Optimization Guides of Neoverse N1, V1, N2, V2, N3 and V3 (two or four 128-bit
 pipelines; BFMMLA 32 and SMMLA 64 operations in each). Fujitsu: A64FX Microarchitecture Manual. Apple: Asahi Linux and
 Johnson, Apple M1 microarchitecture. NVIDIA: whitepapers of V100, Turing, A100, GA102, Ada, H100 and Blackwell, dense
 rates / (multiprocessors x boost clock); CUDA Programming Guide, arithmetic instructions.

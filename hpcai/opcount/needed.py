@@ -12,6 +12,7 @@ from hpcai.opcount import walk
 from hpcai.opcount.products import shape_of
 from hpcai.opcount.rules import model
 
+IMAGE = 3  # dimensions of a sample: channels, height and width
 TRANSFORMED = 4  # factor of operations saved by Winograd's F(4x4, 3x3)
 
 
@@ -30,8 +31,8 @@ def network_share(graph: Graph, device: str, vendor: bool) -> float:
     """Nominal / least operations of a training sample; vendor: whether its library may compute."""
     nominal, least = 0, 0.0
     for shaped in walk(graph):
-        operations, op = sum(model(shaped)), shaped.layer.op
-        image = isinstance(op, Conv) and len(shaped.source) == 3
-        share = nominal_share(shape_of(op, shaped.source, 1), device, vendor) if image else 1.0
+        operations, share, op = sum(model(shaped)), 1.0, shaped.layer.op
+        if isinstance(op, Conv) and len(shaped.source) == IMAGE:
+            share = nominal_share(shape_of(op, shaped.source, 1), device, vendor)
         nominal, least = nominal + operations, least + operations / share
     return nominal / least if least else 1.0

@@ -23,8 +23,8 @@ class Processor(Record, kw_only=True):
     cycles: Annotated[
         Frequency,
         about(
-            "cycles per second: the fastest burst of dependent operations of any rank, 0 if one was wrong; of a GPU its "
-            "largest clock by NVML",
+            "cycles per second: the fastest burst of dependent operations of any rank, 0 if all have wrong results; "
+            "of a GPU its largest clock by NVML",
             unit="Hz",
         ),
     ]

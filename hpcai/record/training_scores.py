@@ -81,7 +81,8 @@ class CustomShare(Record, kw_only=True):
 RankBound = Annotated[
     float | None,
     about(
-        "FLOPS that no rank exceeds: 1.1 x cycles per second x widest known units x threads x nominal / least operations",
+        "FLOPS that no rank exceeds: 1.1 x cycles per second x widest known units x threads x nominal / least "
+        "operations",
         unit="FLOP/s",
         label="bound of a rank's processor, GFLOP/s",
         scale=1e9,

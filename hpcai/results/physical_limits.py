@@ -34,7 +34,9 @@ def bytes_bound(processor: Processor | None) -> float | None:
 
 def known(processor: Processor | None) -> Units | None:
     """The units of a processor; None if it is not in the table."""
-    return processor and units_of(processor.vendor, processor.family, processor.model, processor.features)
+    if processor is None:
+        return None
+    return units_of(processor.vendor, processor.family, processor.model, processor.features)
 
 
 def device_of(processor: Processor) -> str:

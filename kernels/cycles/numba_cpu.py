@@ -70,7 +70,8 @@ def cycles_per_second(now: Callable[[], float], least: float = LEAST, most: floa
     reach its frequency.
     """
     chain(0, -FLIPPED, 0, 1)  # compiles
-    begin, found = now(), []
+    begin = now()
+    found: list[float] = []
     while not found or now() - begin < least or (_rises(found) and now() - begin < most):
         found.append(burst(now))
     return max(found) if all(found) else 0.0

@@ -16,7 +16,7 @@ from hpcai.training import stages
 
 MODULES = (
     "training_faults", "evaluation_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
-    "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults",
+    "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults", "limit_faults",
 )
 
 

@@ -53,7 +53,7 @@ def _layers(case: Case) -> dict[KernelProduct, LayerShape]:
     return dict(found)
 
 
-def bound(measured: MeasuredKernel, context: _Context) -> float | None:
+def _bound(measured: MeasuredKernel, context: _Context) -> float | None:
     """What no rate of the row exceeds: operations, of triad and copy bytes, per second; None if unknown."""
     processor = context.processor
     if processor is None or measured.kernel in (TRIAD, COPY):
@@ -67,7 +67,7 @@ def bound(measured: MeasuredKernel, context: _Context) -> float | None:
 def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
     rate, product = measured.operations / measured.seconds, product_of(measured)
     peak = context.peaks.get(measured.dtype)
-    compared, most = CUSTOM if measured.provider == VENDOR else measured.provider, bound(measured, context)
+    compared, most = CUSTOM if measured.provider == VENDOR else measured.provider, _bound(measured, context)
     return KernelRow(
         test=test,
         kernel=measured.kernel,
@@ -91,7 +91,7 @@ def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
         first_seconds=measured.first_seconds,
         spot_residual=measured.spot_residual,
         spot_checks=measured.spot_checks,
-        verdict=PASSED if _right(measured) and _possible(measured, most) else "FAILED",
+        verdict=PASSED if _right(measured) and possible(measured, most) else "FAILED",
         bound=most,
     )
 
@@ -101,12 +101,12 @@ def _right(row: MeasuredKernel) -> bool:
     return max(row.residual, row.spot_residual or 0.0) <= limit(row.dtype)
 
 
-def _possible(row: MeasuredKernel, most: float | None) -> bool:
+def possible(row: MeasuredKernel, most: float | None) -> bool:
     """Whether the rate is within its bound."""
-    return most is None or bounded(row) <= most * row.seconds
+    return most is None or _bounded(row) <= most * row.seconds
 
 
-def bounded(row: MeasuredKernel) -> int:
+def _bounded(row: MeasuredKernel) -> int:
     """Operations of a row, or the bytes of one that moves memory, whose rate has a bound."""
     return row.nbytes if row.kernel in (TRIAD, COPY) else row.operations
 
