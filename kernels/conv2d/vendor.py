@@ -49,7 +49,7 @@ class _Call:
     def __init__(self, shape: Shape, direction: str, data: Tensors, device: str, layout: str) -> None:
         self.shape, self.direction, self.layout, self.slack = shape, direction, layout, slack(shape, device)
         self.converted = Once(lambda array: torch.from_numpy(array).to(device, memory_format=LAYOUTS[layout]))
-        self.last, self.data = torch.empty(0), data
+        self.last, self.data = torch.full(shape.result(direction), poison("float32"), device=device), data
 
     def bind(self, data: Tensors) -> Call:
         """The call with these operands."""
