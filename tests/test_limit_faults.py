@@ -1,4 +1,4 @@
-"""Trainings faster than their processor can be, planted into the real program: FAILED by the bound, with both figures."""
+"""Trainings faster than their processor can be, planted into the real program: FAILED, with both figures."""
 
 import re
 from pathlib import Path

@@ -11,6 +11,18 @@ FASTEST = 1e10  # Hz; no processor reaches it
 Feature = Annotated[str, one_of(FEATURES)]
 Frequency = Annotated[float, Meta(ge=0, le=FASTEST)]
 
+RankBound = Annotated[
+    float | None,
+    about(
+        "FLOPS that no rank exceeds: 1.1 x cycles per second x widest known units x threads x nominal / least "
+        "operations",
+        unit="FLOP/s",
+        label="bound of a rank's processor, GFLOP/s",
+        scale=1e9,
+        absent="n/a, unknown processor",
+    ),
+]
+
 
 class Processor(Record, kw_only=True):
     """The processor or GPU of a rank, the same on every rank, and its cycles per second."""
@@ -23,7 +35,7 @@ class Processor(Record, kw_only=True):
     cycles: Annotated[
         Frequency,
         about(
-            "cycles per second: the fastest burst of dependent operations of any rank, 0 if all have wrong results; "
+            "cycles per second: the fastest burst of dependent operations of any rank, 0 if wrong on all; "
             "of a GPU its largest clock by NVML",
             unit="Hz",
         ),

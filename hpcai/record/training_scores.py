@@ -7,6 +7,7 @@ from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining
 from hpcai.record.exchange import ExchangeCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.pipeline import PipelineCost
+from hpcai.record.processor import RankBound
 from hpcai.record.published_figures import PublishedFigures
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -77,18 +78,6 @@ class CustomShare(Record, kw_only=True):
     normalisations: Annotated[
         float, about("batch norms by custom kernels / all batch norms", label="batch norms by custom kernels, share")
     ]
-
-RankBound = Annotated[
-    float | None,
-    about(
-        "FLOPS that no rank exceeds: 1.1 x cycles per second x widest known units x threads x nominal / least "
-        "operations",
-        unit="FLOP/s",
-        label="bound of a rank's processor, GFLOP/s",
-        scale=1e9,
-        absent="n/a, unknown processor",
-    ),
-]
 
 
 class TrainingScores(Record, kw_only=True):

@@ -99,8 +99,7 @@ def _bound(row: KernelRow) -> str:
 
 
 def _notes(row: KernelRow) -> str:
-    """The variant of the kernel, how it was verified if not element by element, and why a row with right results failed.
-    """
+    """The variant of the kernel, how it was verified if not element by element, and why a row FAILED."""
     how = "" if row.checked == EVERY_ELEMENT else row.checked
     between = (row.spot_residual or 0.0) > limit(row.dtype)
     above = "rate above its bound" if not possible(row, row.bound) else ""

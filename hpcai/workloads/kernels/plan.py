@@ -107,7 +107,9 @@ def _by_element(product: Product) -> bool:
 def needs(product: Product, rank: Rank) -> dict[str, int]:
     """Bytes of one product by purpose while its providers are measured.
 
-    Two sets of operands take turns. A convolution's operands have three layouts, its results two of torch and one of custom. On a GPU each provider has
+    Two sets of operands take turns.
+
+    A convolution's operands have three layouts, its results two of torch and one of custom. On a GPU each provider has
     its own operands; on a CPU types that no CPU multiplies are drawn too, in fp32.
     """
     computed = product.results

@@ -4,9 +4,10 @@ from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.energy import JoulesPerSample, MeanWatts
+from hpcai.record.processor import RankBound
 from hpcai.record.record import Count, Record, about
 from hpcai.record.sample_loading import ByteRate, SampleRate
-from hpcai.record.training_scores import Apc, ApcHpcai500, RankBound
+from hpcai.record.training_scores import Apc, ApcHpcai500
 from hpcai.record.trial import End
 
 
