@@ -31,6 +31,7 @@ from hpcai.workloads.nas.checks import build as build_search
 ZEN4 = Processor(
     vendor="AuthenticAMD", family=25, model=17, features=("avx2", "fma", "avx512f", "avx512bw"), units=2, cycles=3e9
 )
+UNKNOWN = Processor(vendor="unknown", family=0, model=0, features=(), units=1, cycles=0.0)
 H100 = Processor(vendor=NVIDIA, family=9, model=0, features=(), units=132, cycles=1.98e9)
 X86 = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nmodel\t\t: {}\nflags\t\t: fpu {}\n\nprocessor\t: 1\n"
 WINDOWS = [
@@ -83,7 +84,8 @@ def test_processors_that_are_not_in_the_table_have_no_bound(found: tuple[str, in
     assert units_of(*found, ()) is None
     unknown = Processor(vendor=found[0], family=found[1], model=found[2], features=(), units=1, cycles=1e9)
     assert operations_bound(unknown, "fp32") is bytes_bound(unknown) is operations_bound(None, "fp32") is None
-    assert within_bound(1e30, None).verdict == "NOT CHECKED"
+    assert [check.verdict for check in within_bound(1e30, None, unknown)] == ["NOT CHECKED"]
+    assert [*within_bound(1e30, None, None)] == []
 
 
 def test_datasheets_of_gpus_are_within_their_bounds() -> None:
@@ -153,13 +155,14 @@ def test_bounds_are_of_the_type_the_kernel_and_the_provider() -> None:
 
 
 @pytest.mark.parametrize(
-    ("processor", "factor", "verdict"), [(ZEN4, 1.0, "PASSED"), (ZEN4, 1e-9, "FAILED"), (None, 1e-9, "NOT CHECKED")]
+    ("processor", "factor", "verdict"),
+    [(ZEN4, 1.0, "PASSED"), (ZEN4, 1e-9, "FAILED"), (UNKNOWN, 1e-9, "NOT CHECKED")],
 )
-def test_a_search_that_is_too_fast_fails(processor: Processor | None, factor: float, verdict: str) -> None:
+def test_a_search_that_is_too_fast_fails(processor: Processor, factor: float, verdict: str) -> None:
     found = result_of(searched())
     test: Any = found.tests[0]
     validation = test.raw.group_seconds.validation.min
     raw = replace(test.raw, processor=processor, seconds=factor * test.raw.seconds + validation)
     made = build_search(verify.cases_of(found)[0], Measured(raw, test.memory, test.telemetry), Before())
     (check,) = (each for each in made.checks if each.name == declared.BOUND.name)
-    assert check.verdict == verdict and (made.scores.rank_bound is None) == (processor is None)
+    assert check.verdict == verdict and (made.scores.rank_bound is None) == (processor is UNKNOWN)

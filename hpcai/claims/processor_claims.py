@@ -18,13 +18,13 @@ def processor_claims(where: str) -> tuple[Claim, ...]:
 
     def of_the_device(subject: Subject) -> bool:
         found: Processor | None = own(subject.entry)
-        return found is None or (found.vendor == NVIDIA) == (subject.environment.accelerators > 0)
+        return found is None or found.vendor != NVIDIA or subject.environment.accelerators > 0
 
     def within_the_node(subject: Subject) -> bool:
         found: Processor | None = own(subject.entry)
         return found is None or found.vendor == NVIDIA or found.units <= subject.environment.cpus
 
     return (
-        Claim("processor: a GPU if, and only if, ranks use GPUs", of_the_device, changed(f"{where}.processor", GPU)),
+        Claim("processor: a GPU only where ranks use GPUs", of_the_device, changed(f"{where}.processor", GPU)),
         Claim("processor: threads <= CPUs of the node", within_the_node, changed(f"{where}.processor", LARGE)),
     )

@@ -13,26 +13,25 @@ from hpcai.machine.nvml import Gpus
 from hpcai.machine.processor_identity import Identity, identity
 from hpcai.record.processor import FASTEST, Processor
 
-UNKNOWN = Identity("", 0, 0)
+UNKNOWN = Identity("unknown", 0, 0)
 
 
-def measured(comm: MPI.Comm, device: torch.device) -> Processor | None:
+def measured(comm: MPI.Comm, device: torch.device) -> Processor:
     """The processor of the ranks, with the most threads and the most cycles per second of any.
 
-    None if ranks have different ones, or one is not known. Collective, the same on every rank; 10 to 100 ms.
+    UNKNOWN if ranks have different ones, or that of one is not known. Collective, the same on every rank; 10 to 100 ms.
     """
     found, units, cycles = _gpu(device) if device.type == "cuda" else _cpu()
     known = found if units and cycles is not None else UNKNOWN
     least, most = (comm.allreduce(known, op) for op in (MPI.MIN, MPI.MAX))
     units, cycles = comm.allreduce(units, MPI.MAX), comm.allreduce(cycles or 0.0, MPI.MAX)
-    if least != most or least == UNKNOWN:
-        return None
-    return Processor(**least._asdict(), units=units, cycles=min(cycles, FASTEST))
+    same = least if least == most else UNKNOWN
+    return Processor(**same._asdict(), units=max(units, 1), cycles=min(cycles, FASTEST))
 
 
-def faster_of(one: Processor | None, other: Processor | None) -> Processor | None:
+def faster_of(one: Processor, other: Processor) -> Processor:
     """Of two measurements of the same ranks that with more cycles per second."""
-    return one if one is None or other is None or one.cycles > other.cycles else other
+    return one if one.cycles > other.cycles else other
 
 
 def _cpu() -> tuple[Identity, int, float | None]:

@@ -36,7 +36,7 @@ class Checked(NamedTuple):
     wrong_sums: int
     residuals: Residuals
     probe: PrecisionProbe | None
-    processor: Processor | None
+    processor: Processor
 
 
 def checks_before(

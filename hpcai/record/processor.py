@@ -27,7 +27,7 @@ RankBound = Annotated[
 class Processor(Record, kw_only=True):
     """The processor or GPU of a rank, the same on every rank, and its cycles per second."""
 
-    vendor: Annotated[Name, about("vendor_id of /proc/cpuinfo, Arm, or NVIDIA")]
+    vendor: Annotated[Name, about("vendor_id of /proc/cpuinfo, Arm, or NVIDIA; unknown, or different ones: unknown")]
     family: Annotated[Count, about("family; of Arm the implementer; of a GPU the major compute capability")]
     model: Annotated[Count, about("model; of Arm the part; of a GPU the minor compute capability")]
     features: Annotated[tuple[Feature, ...], about("instructions that it has, of those that the table of units names")]

@@ -38,9 +38,7 @@ class Preparation(Record, kw_only=True):
         VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
     ] = None
     kernel_choice: Annotated[KernelChoice | None, about("KERNELS auto only: times and choice")] = None
-    processor: Annotated[
-        Processor | None, about("processor of the ranks; null of unknown ones, and in older results")
-    ] = None
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
 
 
 class Work(Record, kw_only=True):

@@ -37,7 +37,7 @@ def training_checks(
         *evaluated(raw.evaluation_deviation),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
-        within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound),
+        *within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound, before.processor),
     )
 
 

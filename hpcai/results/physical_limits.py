@@ -4,7 +4,7 @@ A rate above such a bound is an error of the measurement and FAILED. Rates above
 are only printed: a ceiling that was measured under load is low.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.processor_units import NVIDIA, Units, units_of
@@ -53,9 +53,10 @@ def training_bound(case: Case, processor: Processor | None, graphs: Iterable[Gra
     return bound * max(network_share(graph, device, vendor) for graph in graphs)
 
 
-def within_bound(rate: float, bound: float | None) -> Check:
-    """The check of a rank's FLOPS."""
-    return declared.BOUND.not_checked() if bound is None else declared.BOUND.of(share(rate, bound))
+def within_bound(rate: float, bound: float | None, processor: Processor | None) -> Iterator[Check]:
+    """The check of a rank's FLOPS; none where no processor was recorded, as in older results."""
+    if processor is not None:
+        yield declared.BOUND.not_checked() if bound is None else declared.BOUND.of(share(rate, bound))
 
 
 def share(rate: float, bound: float) -> float:

@@ -54,9 +54,7 @@ class KernelsRaw(Record, kw_only=True):
     ranks: Annotated[Positive, about("ranks that compute at once")]
     missing: Annotated[tuple[MissingKernel, ...], about("kernels that could not be measured")]
     rows: Annotated[tuple[MeasuredKernel, ...], about("products and ceilings measured")]
-    processor: Annotated[
-        Processor | None, about("processor of the ranks; null of unknown ones, and in older results")
-    ] = None
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
 
 
 class KernelRow(MeasuredKernel, kw_only=True):

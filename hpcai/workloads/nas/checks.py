@@ -58,7 +58,7 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
     credits = credits_of(raw.trials, each)
     scores = search_scores(case, measured, rate, counts.credited, credits, before)
     found = search_checks(case, raw, {key: count.model for key, count in each.items()}, counts.per_sample)
-    checks = (*found, within_bound(_rate_of_rank(case, scores), scores.rank_bound))
+    checks = (*found, *within_bound(_rate_of_rank(case, scores), scores.rank_bound, raw.processor))
     return row(
         SearchRow,
         case,

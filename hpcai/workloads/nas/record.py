@@ -132,9 +132,7 @@ class SearchMeasured(Record, kw_only=True):
     loading: Annotated[
         Loading | None, about("loading of the training samples of all trials, without those of lost trials")
     ] = None
-    processor: Annotated[
-        Processor | None, about("processor of the ranks; null of unknown ones, and in older results")
-    ] = None
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None
