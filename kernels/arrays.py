@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .arithmetic import Arithmetic
-from .providers import Prepared
+from .providers import Call, Prepared
 from .spec import Float32
 
 LINE = 64  # bytes of a cache line
@@ -26,15 +26,29 @@ def poison(kind: str) -> float:
     return math.nan if numbers.kind == "f" else int(np.iinfo(numbers).min)
 
 
-def prepared(call: Callable[[], Any], result: Any, in_reference_order: Callable[[Any], Any] | None = None) -> Prepared:
-    """A prepared product whose result is this array.
+def prepared(
+    bind: Callable[[Any], Call], data: Any, result: Any, in_reference_order: Callable[[Any], Any] | None = None
+) -> Prepared:
+    """A prepared product of `data` whose result is this array; `bind` returns the call for any operands.
 
     `in_reference_order` transposes it to the reference's dimensions.
     """
     wrong = poison(result.dtype.name)
-    return Prepared(
-        call, lambda: in_reference_order(result) if in_reference_order else result, lambda: result.fill(wrong)
-    )
+    view = in_reference_order(result) if in_reference_order else result
+    return Prepared(bind(data), lambda: view, lambda: result.fill(wrong), bind=bind, view=lambda: view)
+
+
+class Once:
+    """A conversion of arrays that keeps its results: operands that two calls share are converted once."""
+
+    def __init__(self, convert: Callable[[Any], Any]) -> None:
+        self._convert = convert
+        self._kept: dict[int, tuple[Any, Any]] = {}  # by identity, with the array, so that it stays alive
+
+    def __call__(self, array: Any) -> Any:
+        if id(array) not in self._kept:
+            self._kept[id(array)] = array, self._convert(array)
+        return self._kept[id(array)][1]
 
 
 def aligned(array: Any) -> Any:

@@ -28,6 +28,9 @@ class Unavailable(Exception):
     """A provider cannot compute here; the message says why: no such backend, library, device or compiler."""
 
 
+Call = Callable[[], Any]
+
+
 class Prepared(NamedTuple):
     """A product prepared for computation and timing, by one variant of a provider.
 
@@ -35,13 +38,18 @@ class Prepared(NamedTuple):
     values that no product has. `call` computes it once and may return before the device is done; `result` returns the
     last result on the host, in the reference's layout; `poison_result` poisons it again. `variant` is the name of the
     variant if there are several. The algorithm may exceed the error of direct sums by the factor `slack`.
+
+    What is timed needs two more: `bind` returns the call that computes the product of other operands into the same
+    result, and `view` the result's memory on the device with the reference's dimensions, a NumPy array or a tensor.
     """
 
-    call: Callable[[], Any]
+    call: Call
     result: Callable[[], Any]
     poison_result: Callable[[], Any]
     variant: str = ""
     slack: float = 1.0
+    bind: Callable[[Any], Call] | None = None
+    view: Callable[[], Any] | None = None
 
 
 class Provider(Protocol[T_contra]):

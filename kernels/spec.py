@@ -15,6 +15,8 @@ FORWARD = "forward"
 INPUT_GRADIENT = "input_gradient"
 WEIGHT_GRADIENT = "weight_gradient"
 DIRECTIONS = (FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT)
+# Operands of each direction, by their names in `Tensors`.
+OPERANDS = {FORWARD: ("x", "w"), INPUT_GRADIENT: ("g", "w"), WEIGHT_GRADIENT: ("x", "g")}
 
 Float32 = NDArray[np.float32]
 Float64 = NDArray[np.float64]

@@ -6,18 +6,18 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .arrays import poison, poisoned
-from .providers import Prepared
-from .spec import Dtype, Tensors
+from .arrays import Once, poison, poisoned
+from .providers import Call, Prepared
+from .spec import Dtype
 
 PLAIN = torch.contiguous_format
 LAYOUT = {2: PLAIN, 4: torch.channels_last}  # memory format of a layer in training, by its dimensions
 
 
-def operands(data: Tensors, kinds: Dtype, device: str, layout: torch.memory_format = PLAIN) -> tuple[Tensor, ...]:
-    """x, w and g as tensors of their types."""
+def converted(kinds: Dtype, device: str, layout: torch.memory_format = PLAIN) -> Once:
+    """Conversion of operands to tensors of their type on the device."""
     kind = getattr(torch, kinds.operand)
-    return tuple(torch.from_numpy(each).to(device, kind, memory_format=layout) for each in data)
+    return Once(lambda array: torch.from_numpy(array).to(device, kind, memory_format=layout))
 
 
 def result_of(size: tuple[int, ...], kinds: Dtype, device: str, layout: torch.memory_format = PLAIN) -> Tensor:
@@ -26,8 +26,25 @@ def result_of(size: tuple[int, ...], kinds: Dtype, device: str, layout: torch.me
     return filled.to(device, getattr(torch, kinds.result), memory_format=layout)
 
 
-def prepared(call: Callable[[], Any], result: Tensor, variant: str = "", slack: float = 1.0) -> Prepared:
-    """A prepared product whose result is a tensor; 16-bit results are converted to fp32 on the host."""
-    host = torch.float32 if result.is_floating_point() and result.itemsize == 2 else result.dtype
-    wrong = poison(str(host).removeprefix("torch."))
-    return Prepared(call, lambda: result.to(host).cpu().numpy(), lambda: result.fill_(wrong), variant, slack)
+def prepared(
+    bind: Callable[[Any], Call], data: Any, result: Tensor, variant: str = "", slack: float = 1.0
+) -> Prepared:
+    """A prepared product of `data` whose result is a tensor; `bind` returns the call for any operands.
+
+    16-bit results are converted to fp32 on the host.
+    """
+    wrong = poison(host_type(result))
+    return Prepared(
+        bind(data), lambda: on_host(result), lambda: result.fill_(wrong), variant, slack, bind, lambda: result
+    )
+
+
+def on_host(tensor: Tensor) -> Any:
+    """The numbers of a tensor as a NumPy array."""
+    return tensor.to(getattr(torch, host_type(tensor))).cpu().numpy()
+
+
+def host_type(tensor: Tensor) -> str:
+    """NumPy's type of a tensor's numbers on the host: fp32 for 16-bit ones."""
+    halves = tensor.is_floating_point() and tensor.itemsize == 2
+    return "float32" if halves else str(tensor.dtype).removeprefix("torch.")

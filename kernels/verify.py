@@ -17,7 +17,7 @@ from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .providers import Prepared
 from .residual import compare, signs, spacing, worst, wrong
-from .spec import DTYPES, WEIGHT_GRADIENT, Block, Compared, Float64, Shape, Spec, Tensors
+from .spec import DTYPES, OPERANDS, WEIGHT_GRADIENT, Block, Compared, Float64, Shape, Spec, Tensors
 from .triad import TERMS
 from .triad import reference as triad_reference
 
@@ -28,20 +28,34 @@ BLOCK_ELEMENTS = 2**20
 SUMMED = 256  # columns of rounded results a random vector covers: with more, rounding would hide a missing element
 
 
-def drawn(shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors._fields) -> Tensors:
-    """x, w and g, standard normal or random bytes, each a function of (size, type, seed); empty if not wanted."""
+def drawn(
+    shape: Shape, dtype: str, seed: int, wanted: Collection[str] = Tensors._fields, number: int = 0
+) -> Tensors:
+    """x, w and g, standard normal or random bytes, each a function of (size, type, seed, number of the set).
+
+    Empty if not wanted.
+    """
     kind: Any = DTYPES[dtype].array
 
     def one(index: int, name: str, size: tuple[int, ...]) -> Any:
         if name not in wanted:
             return np.empty((0, 0), kind)
-        generator = np.random.Generator(np.random.Philox([seed, index]))
+        generator = np.random.Generator(np.random.Philox([seed, index + len(Tensors._fields) * number]))
         if DTYPES[dtype].exact:
             return aligned(generator.integers(-128, 128, size, np.int8))
         return aligned(rounded(generator.standard_normal(size, dtype=kind), DTYPES[dtype].arithmetic))
 
     sizes = zip(Tensors._fields, (shape.x, shape.w, shape.y), strict=True)
     return DTYPES[dtype].held(*(one(index, name, size) for index, (name, size) in enumerate(sizes)))
+
+
+def second_set(data: Tensors, shape: Shape, direction: str, dtype: str, seed: int) -> Tensors:
+    """Operands of another product of the same shape: the smaller operand of the direction is drawn anew.
+
+    The other ones are shared, so that little more memory is needed, and the result differs in every element.
+    """
+    name = min(OPERANDS[direction], key=lambda operand: getattr(data, operand).size)
+    return data._replace(**{name: getattr(drawn(shape, dtype, seed, (name,), 1), name)})
 
 
 def checked(spec: Spec[Any], shape: Any) -> str:
@@ -65,21 +79,27 @@ def residual(
 def _compared(
     spec: Spec[Any], shape: Any, direction: str, dtype: str, data: Any, found: Prepared, seed: int
 ) -> Iterator[Compared]:
-    scale = found.slack * DTYPES[dtype].unit / UNIT_ROUNDOFF_FP32
-    result = found.result()
+    result, tolerance = found.result(), tolerance_of(spec, shape, direction, dtype, found.slack)
     if spec.name == "fma_peak":
-        return fma_peak_reference.compared(result, shape, scale * spec.tolerance(shape.steps))
+        return fma_peak_reference.compared(result, shape, tolerance, data.term)
     if spec.name == "triad":
-        return triad_reference.compared(result, data, shape, scale * spec.tolerance(TERMS))
+        return triad_reference.compared(result, data, shape, tolerance)
     if spec.name == "copy":
         return copy_reference.compared(result, data)
     assert result.shape == shape.result(direction), direction
-    inner = shape.inner(direction)
-    tolerance = scale * (spec.tolerance(inner) + (cut_off(inner) if DTYPES[dtype].cut else 0.0))
     blocks, stored = _blocks(spec.name, direction, data, result, shape), DTYPES[dtype].arithmetic
     if checked(spec, shape) == EVERY_ELEMENT:
         return every_element(blocks, tolerance, stored)
     return random_vectors(blocks, tolerance, seed, stored)
+
+
+def tolerance_of(spec: Spec[Any], shape: Any, direction: str, dtype: str, slack: float = 1.0) -> float:
+    """Allowed error of an element relative to the root of its summed squares; `slack` of the algorithm."""
+    scale = slack * DTYPES[dtype].unit / UNIT_ROUNDOFF_FP32
+    if not isinstance(shape, Shape):
+        return scale * spec.tolerance(shape.steps if spec.name == "fma_peak" else TERMS)
+    inner = shape.inner(direction)
+    return scale * (spec.tolerance(inner) + (cut_off(inner) if DTYPES[dtype].cut else 0.0))
 
 
 def cut_off(inner: int) -> float:

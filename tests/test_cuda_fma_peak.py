@@ -120,7 +120,7 @@ def test_a_type_that_a_gpu_lacks_is_unavailable_with_the_reason() -> None:
 @pytest.mark.parametrize("dtype", KINDS)
 def test_every_engine_is_exact_on_a_gpu(dtype: str) -> None:
     shape = cupy_gpu.shape(dtype, 2**14, "cuda:0", 1)
-    for way in cupy_gpu.prepare(shape, "ceiling", dtype, "cuda:0", 1):
+    for way in cupy_gpu.prepare(shape, "ceiling", fma_peak.Numbers(dtype), "cuda:0", 1):
         way.poison_result()
         way.call()
         assert (way.result() == shape.steps).all(), way.variant

@@ -136,12 +136,13 @@ def test_empty_results_and_values_that_are_not_finite_never_pass() -> None:
 def test_a_peak_that_omits_steps_is_detected(dtype: str) -> None:
     module = backend(fma_peak.SPEC, "custom", "cpu")
     shape = module.shape(dtype, 2**20, "cpu", 2)
-    (found,) = module.prepare(shape, "ceiling", dtype, "cpu", 2)
-    assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, None, found) == np.inf
+    data = fma_peak.Numbers(dtype)
+    (found,) = module.prepare(shape, "ceiling", data, "cpu", 2)
+    assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, data, found) == np.inf
     found.call()
-    assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, None, found) == 0
+    assert verify.residual(fma_peak.SPEC, shape, "ceiling", dtype, data, found) == 0
     more = fma_peak.Shape(shape.sums, shape.steps + 4)
-    assert verify.residual(fma_peak.SPEC, more, "ceiling", dtype, None, found) > 1
+    assert verify.residual(fma_peak.SPEC, more, "ceiling", dtype, data, found) > 1
 
 
 @pytest.mark.parametrize("provider", ["custom", "vendor"])

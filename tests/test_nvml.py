@@ -44,6 +44,11 @@ int nvmlDeviceGetFieldValues(void *handle, int count, field *found) {
     }
     return found[0].field == 139 && found[1].field == 138 ? 0 : 2;
 }
+int nvmlDeviceGetMaxClockInfo(void *handle, int type, unsigned *found) {
+    int number = *(int *)handle;
+    *found = type == 1 ? 1980 - number : 1;
+    return number == 2 ? 3 : 0;
+}
 int nvmlSystemGetDriverVersion(char *told, unsigned length) { strncpy(told, "580.65.06", length); return LENT; }
 int nvmlDeviceGetMemoryInfo(void *handle, memory *found) {
     found->total = 1ULL << 40;
@@ -147,3 +152,12 @@ def test_a_real_gpu_reports_its_utilisation_and_memory() -> None:
     after = gpus.used_bytes()
     assert before is not None and after is not None and after >= before + x.nbytes
     assert shares[-1] is not None and 0.5 < max(share for share in shares if share is not None) <= 1
+
+
+@pytest.mark.parametrize(
+    ("identities", "clock"),
+    [(["GPU-first"], 1.98e9), (["GPU-second"], 1.979e9), (["GPU-first", "GPU-second"], 1.98e9), (["MIG-part"], None)],
+)
+def test_the_largest_clock_of_the_multiprocessors(identities: list[str], clock: float | None, tmp_path: Path) -> None:
+    assert Gpus(identities, library(SOURCE, tmp_path, INIT=0, LENT=0)).highest_clock() == clock
+    assert Gpus([]).highest_clock() is None

@@ -119,11 +119,11 @@ def test_a_caller_is_a_limited_number_of_batches_ahead_of_a_slow_gpu() -> None:
 @needs(1, "CALLS NOT TIMED BY ITS OWN CLOCK")
 def test_calls_are_timed_by_the_gpus_own_clock() -> None:
     """A long product takes as long as by the host's clock; a short one less time than its launch."""
-    from hpcai.preflight import block_timing
+    from hpcai.preflight.block_timing import LEAST, Rotation, block, stretch
 
     own = device.first()
     large, small = torch.rand(8192, 8192, device=own), torch.rand(64, 64, device=own)
-    by_events = block_timing.block(lambda: torch.mm(large, large), own, block_timing.LEAST)
-    by_clock = min(block_timing._elapsed(lambda: torch.mm(large, large), 5, own) / 5 for _ in range(3))
+    long, short = Rotation((lambda: torch.mm(large, large),)), Rotation((lambda: torch.mm(small, small),))
+    by_events, by_clock = block(long, own, LEAST), min(stretch(long, 5, own) / 5 for _ in range(3))
     assert by_events == pytest.approx(by_clock, rel=0.2)
-    assert 0 < block_timing.block(lambda: torch.mm(small, small), own, block_timing.LEAST) < 1e-4
+    assert 0 < block(short, own, LEAST) < 1e-4

@@ -199,16 +199,17 @@ def test_providers_are_timed_in_interleaved_blocks(monkeypatch: pytest.MonkeyPat
     from mpi4py import MPI
 
     from hpcai.preflight import block_timing
+    from hpcai.preflight.block_timing import Rotation
 
     made: list[str] = []
-    calls = {name: lambda name=name: made.append(name) for name in ("one", "other")}
+    calls = {name: Rotation((lambda name=name: made.append(name),)) for name in ("one", "other")}
     world, cpu = MPI.COMM_WORLD, torch.device("cpu")
     taken = block_timing.seconds(calls, world, cpu, 0.001, rounds=3)
     assert all(0 < seconds < 1 for seconds in taken.values()) and world.bcast(taken) == taken
     alternation = [name for place, name in enumerate(made) if place == 0 or made[place - 1] != name]
     assert alternation == ["one", "other"] * 3 and len(made) > 2 * 6
-    slow = block_timing.seconds({"one": lambda: made.append("slow")}, world, cpu, 0.0, rounds=4)
+    slow = block_timing.seconds({"one": Rotation((lambda: made.append("slow"),))}, world, cpu, 0.0, rounds=4)
     assert slow["one"] > 0 and made.count("slow") == 8
     monkeypatch.setattr(block_timing, "LONG", 0.0)
-    long = block_timing.seconds({"one": lambda: made.append("long")}, world, cpu, 0.0, rounds=4)
+    long = block_timing.seconds({"one": Rotation((lambda: made.append("long"),))}, world, cpu, 0.0, rounds=4)
     assert long["one"] > 0 and made.count("long") == 4

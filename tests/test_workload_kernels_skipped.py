@@ -13,23 +13,26 @@ def watched(left: float | None, prepare: Callable[..., Any]) -> Callable[..., An
     """A backend that computes once, and then leaves this or nothing new."""
 
     def prepared(*arguments: Any) -> Any:
-        return [way._replace(call=_computing_once(way, left)) for way in prepare(*arguments)]
+        return [_computing_once(way, left) for way in prepare(*arguments)]
 
     return prepared
 
 
-def _computing_once(way: Any, left: float | None) -> Callable[[], None]:
+def _computing_once(way: Any, left: float | None) -> Any:
     calls = 0
 
-    def call() -> None:
-        nonlocal calls
-        calls += 1
-        if calls == 1:
-            way.call()
-        elif left is not None:
-            way.result()[...] = left
+    def watched(compute: Callable[[], Any]) -> Callable[[], None]:
+        def call() -> None:
+            nonlocal calls
+            calls += 1
+            if calls == 1:
+                compute()
+            elif left is not None:
+                way.result()[...] = left
 
-    return call
+        return call
+
+    return way._replace(call=watched(way.call), bind=lambda data: watched(way.bind(data)))
 
 
 @pytest.mark.slow

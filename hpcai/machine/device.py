@@ -174,6 +174,12 @@ def cache_bytes(device: torch.device) -> int:
     return min(2 * int(torch.cuda.get_device_properties(device).L2_cache_size), MOST_CACHED)
 
 
+def capability(device: torch.device) -> tuple[int, int, int]:
+    """Compute capability of a GPU, major and minor, and its multiprocessors."""
+    found = torch.cuda.get_device_properties(device)
+    return found.major, found.minor, found.multi_processor_count
+
+
 def begin_peak(device: torch.device) -> None:
     """Reset `peak_memory`."""
     if device.type == "cuda":

@@ -4,7 +4,8 @@ No context is created. GPUs are looked up by UUID (hpcai.machine.cuda_driver), b
 CUDA_DEVICE_ORDER change the numbers of CUDA but not those of NVML.
 
 Source: NVML API reference, `nvmlDeviceGetHandleByUUID`, `nvmlDeviceGetUtilizationRates`, `nvmlDeviceGetMemoryInfo`,
-`nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer), `nvmlDeviceGetFieldValues`.
+`nvmlDeviceGetTotalEnergyConsumption` (compute capability 7.0 and newer), `nvmlDeviceGetFieldValues`,
+`nvmlDeviceGetMaxClockInfo`.
 """
 
 import ctypes
@@ -19,6 +20,7 @@ VERSION_BYTES = 80
 # NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_RX and _TX: data without overhead of the protocol, in KiB
 RECEIVED, SENT = 139, 138
 ALL_LINKS = 2**32 - 1  # as the scope of a field: the sum over the links of a GPU
+SM_CLOCK, MHZ = 1, 1e6  # NVML_CLOCK_SM, and the unit in which it is given
 KIB = 1024
 
 
@@ -83,6 +85,15 @@ class Gpus:
         """Total energy of the GPUs in joules since the driver was loaded; None for a MIG instance."""
         found = self._asked("nvmlDeviceGetTotalEnergyConsumption", c_ulonglong)  # millijoules
         return sum(one.value for one in found) / 1000 if found else None
+
+    def highest_clock(self) -> float | None:
+        """Largest clock of the multiprocessors in Hz, of the GPU that has the largest; None where NVML has none."""
+        if not self._all or not hasattr(self._nvml, "nvmlDeviceGetMaxClockInfo"):
+            return None
+        found = [c_uint() for _ in self._handles]
+        ask: Any = self._nvml.nvmlDeviceGetMaxClockInfo  # type: ignore[union-attr]
+        answers = [ask(handle, SM_CLOCK, byref(one)) for handle, one in zip(self._handles, found, strict=True)]
+        return MHZ * max(one.value for one in found) if not any(answers) else None
 
     def nvlink_bytes(self) -> tuple[dict[str, int], dict[str, int]] | None:
         """Bytes received and sent by NVLink since the driver was loaded, by GPU; None without NVLink."""

@@ -18,9 +18,11 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.machine import memory
 from hpcai.networks.graph import Graph
 from hpcai.opcount.stages import parts_of
+from hpcai.preflight import processor_cycles
 from hpcai.preflight.layer_products import Product, check, products_of_parts
 from hpcai.preflight.precision_probe import probe
 from hpcai.record.preflight import PrecisionProbe, Residuals, Worst, WrongElements
+from hpcai.record.processor import Processor
 from hpcai.train.all_reduce_choice import choose
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import wrong_sums
@@ -34,6 +36,7 @@ class Checked(NamedTuple):
     wrong_sums: int
     residuals: Residuals
     probe: PrecisionProbe | None
+    processor: Processor
 
 
 def checks_before(
@@ -46,6 +49,8 @@ def checks_before(
     chosen: Mapping[Product, Collection[str]] | None = None,
 ) -> Checked:
     """Choose the path of the all-reduce, check collectives and residuals, and probe the precision, before the clock.
+
+    The cycles of the processors are counted as well, after they were busy.
 
     Collective over all active ranks. `communication` averages the gradients of the training. `chosen` are the custom
     directions where they were chosen product by product, of the first shard.
@@ -60,8 +65,9 @@ def checks_before(
             custom = _all_directions
         arithmetic = PRECISIONS[precision].arithmetic
         found = worst_residuals(graph, case.cut, comm, device, case.seed, arithmetic, custom)
+        processor = processor_cycles.measured(comm, device)
     memory.release_unused()  # memory of the residuals' products
-    return Checked(wrong, found, _probed(executed[0].graph, precision, comm, device, phases))
+    return Checked(wrong, found, _probed(executed[0].graph, precision, comm, device, phases), processor)
 
 
 def _probed(

@@ -172,6 +172,13 @@ DISAGREEMENT = CheckDeclaration(
     "P > 1 only: share of pairs of models that differ on a validation sample, mean; 0 if models are copies",
     above=True,
 )
+BOUND = CheckDeclaration(
+    "FLOPS of a rank / bound of its processor",
+    "FLOPS / (P x Q) / (1.1 x measured cycles per second x widest known units x threads x nominal / least "
+    "operations); NOT CHECKED for unknown processors",
+    limit=1.0,
+    absent="n/a, unknown processor",
+)
 CLAIMS = CheckDeclaration(
     "raw measurements: violated claims",
     "violated claims about the raw measurements, from input, seed and network; NOT CHECKED if another check FAILED",
@@ -212,5 +219,6 @@ BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a tra
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
-    *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, ACCOUNTED, TEST_CLOCKS, CLAIMS),
+    *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, BOUND),
+    *(ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

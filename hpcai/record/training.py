@@ -20,6 +20,7 @@ from hpcai.record.preflight import (
     VendorComparison,
     Worst,
 )
+from hpcai.record.processor import Processor
 from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
@@ -39,6 +40,7 @@ class Preparation(Record, kw_only=True):
         VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
     ] = None
     kernel_choice: Annotated[KernelChoice | None, about("KERNELS auto only: times and choice")] = None
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
 
 
 class Work(Record, kw_only=True):

@@ -7,6 +7,7 @@ from hpcai.record.energy import FlopsPerWatt, JoulesPerSample, JoulesPerTraining
 from hpcai.record.exchange import ExchangeCost
 from hpcai.record.phases import PhaseShares
 from hpcai.record.pipeline import PipelineCost
+from hpcai.record.processor import RankBound
 from hpcai.record.published_figures import PublishedFigures
 from hpcai.record.record import Record, about
 from hpcai.record.roofline import GradientBandwidth, Roofline
@@ -238,3 +239,4 @@ class TrainingScores(Record, kw_only=True):
     valid_flops_per_watt: FlopsPerWatt = None
     joules_per_sample: JoulesPerSample = None
     joules_per_training: JoulesPerTraining = None
+    rank_bound: RankBound = None

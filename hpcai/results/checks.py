@@ -13,15 +13,19 @@ from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations
 from hpcai.record.preflight import Residuals, VendorComparison
 from hpcai.record.training import Replay, TrainingRaw
+from hpcai.record.training_scores import TrainingScores
 from hpcai.record.wall_time import Accounting
 from hpcai.results import vendor_comparison
+from hpcai.results.physical_limits import within_bound
 from hpcai.results.qualities import Qualities
 from hpcai.results.row import graph_of
 from hpcai.workloads.registry import quality_of
 from hpcai.workloads.workload import Quality
 
 
-def training_checks(case: Case, raw: TrainingRaw, operations: Operations, quality: Qualities) -> tuple[Check, ...]:
+def training_checks(
+    case: Case, raw: TrainingRaw, operations: Operations, quality: Qualities, scores: TrainingScores
+) -> tuple[Check, ...]:
     """The checks of models trained and evaluated together, in printed order."""
     before, work, of = raw.preparation, raw.work, quality_of(case.workload)
     return (
@@ -37,6 +41,7 @@ def training_checks(case: Case, raw: TrainingRaw, operations: Operations, qualit
         *evaluated(raw.evaluation_deviation),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
+        *within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound, before.processor),
         *accounted(raw.accounting),
     )
 

@@ -13,11 +13,12 @@ from hpcai.results.exchange_cost import exchange_cost
 from hpcai.results.gradient_cost import gradient_cost
 from hpcai.results.kernel_choice import custom_share
 from hpcai.results.measured import Before, Measured
+from hpcai.results.physical_limits import training_bound
 from hpcai.results.pipeline_cost import pipeline_cost
 from hpcai.results.qualities import Qualities
 from hpcai.results.read_rates import read_rates
 from hpcai.results.roofline import gradient_bandwidth, under_roofline
-from hpcai.results.row import per_sample
+from hpcai.results.row import graph_of, per_sample
 from hpcai.results.time_shares import busy_spread, operator_shares, phase_shares, training_shares
 from hpcai.results.vendor_comparison import custom_speed
 from hpcai.workloads.registry import quality_of
@@ -70,6 +71,7 @@ def training_scores(
         exchange_cost=exchange_cost(case, raw),
         pipeline_cost=pipeline_cost(case, raw),
         models_per_minute=models_per_minute(raw),
+        rank_bound=training_bound(case, raw.preparation.processor, [graph_of(case, raw.dataset)]),
         **energy_scores(raw.energy, valid, raw.work.samples, case.groups)._asdict(),
     )
 

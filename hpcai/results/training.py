@@ -41,7 +41,7 @@ def training_row(
 ) -> Entry:
     """The entry of a test; `rules` are the workload's official rules."""
     raw: TrainingRaw = measured.raw
-    checks = training_checks(case, raw, counted, quality)
+    checks = training_checks(case, raw, counted, quality, scores)
     return row(
         kind,
         case,

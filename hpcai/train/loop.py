@@ -239,7 +239,7 @@ class Training:
         return loss
 
     def _average_statistics(self, phases: Phases) -> None:
-        """Average the group's batch norm statistics, the only change outside of steps; checksums are compared before."""
+        """Average the group's batch norm statistics, the only change outside of steps; compare checksums before."""
         with phases.measure("replay"):
             self.checks.check_weights()
         with phases.measure("validation"):

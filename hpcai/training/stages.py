@@ -162,6 +162,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             wrong_sums=checked.wrong_sums,
             residuals=checked.residuals,
             probe=checked.probe,
+            processor=checked.processor,
             vendor_comparison=compared,
             kernel_choice=choice,
         )

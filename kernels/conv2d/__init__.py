@@ -64,6 +64,12 @@ class Shape(_Shape):
             return self.filters // self.groups * prod(self._taps(axis) for axis in (0, 1))
         return self.batch * self.y[2] * self.y[3]
 
+    def taps_inside(self, axis: int) -> int:
+        """Pairs of an output pixel and a tap along an axis that meet the image and not its padding."""
+        size, step, reach = self.x[2 + axis], self.stride[axis], self.dilation[axis]
+        starts = range(-self.padding[axis], self.y[2 + axis] * step - self.padding[axis], step)
+        return sum(0 <= start + tap * reach < size for start in starts for tap in range(self.kernel[axis]))
+
     def text(self, direction: str) -> str:
         """Input, filters, kernel, stride and padding; dilation and groups where there are any."""
         n, c, h, w = self.x
@@ -80,6 +86,18 @@ class Shape(_Shape):
 def operations(shape: Shape) -> int:
     """FLOP of one direction; all three are equal. 1 multiply-add = 2."""
     return 2 * prod(shape.w) * shape.batch * shape.y[2] * shape.y[3]
+
+
+def needed_operations(shape: Shape) -> int:
+    """FLOP of one direction without the taps that meet padding, which a kernel may skip; all three are equal."""
+    taps = prod(shape.taps_inside(axis) for axis in (0, 1))
+    return 2 * shape.batch * shape.filters * (shape.channels // shape.groups) * taps
+
+
+def vendor_may_transform(shape: Shape, device: str) -> bool:
+    """Whether cuDNN may compute by Winograd's algorithm: 3x3 windows of stride 1. torch has no switch against it."""
+    plain = shape.stride == shape.dilation == (1, 1) and shape.groups == 1
+    return plain and shape.kernel == (3, 3) and device.startswith("cuda")
 
 
 SPEC = Spec[Shape](name="conv2d", operations=operations, nbytes=layer_nbytes, tolerance=fp32_tolerance)

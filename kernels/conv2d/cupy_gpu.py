@@ -24,9 +24,9 @@ from ..cuda.tiling import Result
 from ..gemm.cuda.tensors import ProductTensors, layout_of
 from ..gemm.cupy_gpu import KNOWN
 from ..gemm.cupy_gpu import plan as plan_of_matrices
-from ..providers import Prepared, Unavailable
+from ..providers import Call, Prepared, Unavailable
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
-from ..tensors import operands, prepared, result_of
+from ..tensors import converted, prepared, result_of
 from . import Shape
 from .cuda import autotune as choice
 from .cuda import launches as convolutions
@@ -139,17 +139,21 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     Unavailable as `forward` says, of gradients of bytes, and of what is larger than the kernels can count.
     """
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
-    x, w, g = operands(data, kinds, device, LAST)
-    a, b = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
-    c = result_of(shape.result(direction), kinds, device, LAST)
+    convert, c = converted(kinds, device, LAST), result_of(shape.result(direction), kinds, device, LAST)
     window = Window(shape.stride, shape.padding, shape.dilation, shape.groups)
-    try:
-        launch_plan = plan(direction, dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)), window)
-    except ValueError as error:
-        raise Unavailable(str(error)) from None
-    assert launch_plan is not None, "the channels are last"
-    workspace = launch_plan.workspace()
-    return [prepared(keeping(lambda: launch_plan(workspace), a, b), c)]
+
+    def bind(data: Tensors) -> Call:
+        x, w, g = map(convert, data)
+        a, b = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
+        try:
+            launch_plan = plan(direction, dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)), window)
+        except ValueError as error:
+            raise Unavailable(str(error)) from None
+        assert launch_plan is not None, "the channels are last"
+        workspace = launch_plan.workspace()
+        return keeping(lambda: launch_plan(workspace), a, b)
+
+    return [prepared(bind, data, c)]
 
 
 def programs(target: Target) -> Iterator[Program]:

@@ -12,13 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import aligned, poisoned, prepared
+from ..arrays import Once, aligned, poisoned, prepared
 from ..cpu.epilogue import Epilogue
 from ..cpu.packing import Matrix
 from ..cpu.simd import HOST
 from ..gemm.cpu.blocked import multiply
 from ..gemm.cpu.int8_packing import WORD
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 from .cpu import depthwise
@@ -167,13 +167,16 @@ def _forward_bytes_by_floats(x: Any, w: Any, y: Any, shape: Shape, threads: int)
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The only variant. See `Prepared`."""
-    x, w, g = (aligned(tensor.transpose(LAST)) for tensor in data)
-    work = {FORWARD: (forward, x, w), INPUT_GRADIENT: (input_gradient, g, w), WEIGHT_GRADIENT: (weight_gradient, x, g)}
-    compute, one, other = work[direction]
-    size = shape.result(direction)
-    result = poisoned(tuple(size[axis] for axis in LAST), x.dtype.name)
-    call = partial(compute, one, other, result, shape, threads)
-    return [prepared(call, result, lambda array: array.transpose(FIRST))]
+    size, convert = shape.result(direction), Once(lambda tensor: aligned(tensor.transpose(LAST)))
+    result = poisoned(tuple(size[axis] for axis in LAST), data.x.dtype.name)
+    compute = {FORWARD: forward, INPUT_GRADIENT: input_gradient, WEIGHT_GRADIENT: weight_gradient}[direction]
+
+    def bind(data: Tensors) -> Call:
+        x, w, g = map(convert, data)
+        one, other = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
+        return partial(compute, one, other, result, shape, threads)
+
+    return [prepared(bind, data, result, lambda array: array.transpose(FIRST))]
 
 
 def _is_matrix_product(shape: Shape, *arrays: ArrayLayout) -> bool:

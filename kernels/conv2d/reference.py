@@ -4,11 +4,13 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
+from numpy.typing import NDArray
 
 from ..spec import FORWARD, INPUT_GRADIENT, Block, Float32, Float64, Tensors
 from . import Pair, Shape
 
 BLOCK_ELEMENTS = 2**17
+Places = NDArray[np.intp]
 
 
 def blocks(direction: str, data: Tensors, out: Float32, shape: Shape) -> Iterator[Block]:
@@ -42,6 +44,55 @@ def weight_gradient(x: Float32, g: Float32, dw: Float32, shape: Shape) -> Iterat
             taps = _windows(_padded(x[:, inputs], shape.padding), shape.kernel, shape.stride, shape.dilation)
             L = taps.transpose(1, 4, 5, 0, 2, 3).reshape(-1, len(R))
             yield Block(L, R, dw[outputs, part].reshape(filters, -1).T.astype(np.float64))
+
+
+def terms(direction: str, data: Tensors, shape: Shape, place: tuple[int, ...]) -> tuple[Float64, Float64]:
+    """The factors, term by term, of one element of a direction's result; without terms that meet padding."""
+    first, second, *pixel = place
+    filters, channels = shape.filters // shape.groups, shape.w[1]
+    if direction == FORWARD:
+        (rows, down), (columns, across) = (_taps(shape, axis, pixel[axis]) for axis in (0, 1))
+        inputs = slice(second // filters * channels, (second // filters + 1) * channels)
+        return _flat(data.x[first, inputs], rows, columns), _flat(data.w[second], down, across)
+    if direction == INPUT_GRADIENT:
+        (rows, down), (columns, across) = (_readers(shape, axis, pixel[axis]) for axis in (0, 1))
+        outputs = slice(second // channels * filters, (second // channels + 1) * filters)
+        return (
+            _flat(data.g[first, outputs], rows, columns),
+            _flat(data.w[outputs, second % channels], down, across),
+        )
+    (rows, down), (columns, across) = (_pixels(shape, axis, pixel[axis]) for axis in (0, 1))
+    x = data.x[:, first // filters * channels + second]
+    return _flat(x, rows, columns), _flat(data.g[:, first], down, across)
+
+
+def _flat(images: Float32, rows: Places, columns: Places) -> Float64:
+    """The pixels of some rows and columns of all images."""
+    return images[:, rows[:, None], columns].astype(np.float64).reshape(-1)
+
+
+def _taps(shape: Shape, axis: int, output: int) -> tuple[Places, Places]:
+    """Input pixels of an output pixel along an axis, and their taps."""
+    taps = np.arange(shape.kernel[axis])
+    pixels = output * shape.stride[axis] - shape.padding[axis] + taps * shape.dilation[axis]
+    inside = (pixels >= 0) & (pixels < shape.x[2 + axis])
+    return pixels[inside], taps[inside]
+
+
+def _readers(shape: Shape, axis: int, pixel: int) -> tuple[Places, Places]:
+    """Output pixels that read an input pixel along an axis, and the taps by which they do."""
+    taps = np.arange(shape.kernel[axis])
+    outputs, rest = np.divmod(pixel + shape.padding[axis] - taps * shape.dilation[axis], shape.stride[axis])
+    inside = (rest == 0) & (outputs >= 0) & (outputs < shape.y[2 + axis])
+    return outputs[inside], taps[inside]
+
+
+def _pixels(shape: Shape, axis: int, tap: int) -> tuple[Places, Places]:
+    """Input pixels that meet a tap along an axis, and their output pixels."""
+    outputs = np.arange(shape.y[2 + axis])
+    pixels = outputs * shape.stride[axis] - shape.padding[axis] + tap * shape.dilation[axis]
+    inside = (pixels >= 0) & (pixels < shape.x[2 + axis])
+    return pixels[inside], outputs[inside]
 
 
 def _correlation(

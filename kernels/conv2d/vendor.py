@@ -1,15 +1,16 @@
 """Convolution by torch, hence oneDNN or cuDNN, in channels_last: forward and backward as training calls them."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..arrays import poison
-from ..providers import Prepared
+from ..arrays import Once, poison
+from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
-from . import Shape
+from . import Shape, vendor_may_transform
 
 PROVIDER = "vendor"
 DEVICES = ("cpu", "cuda")
@@ -21,9 +22,8 @@ LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channel
 
 
 def slack(shape: Shape, device: str) -> float:
-    """cuDNN may compute 3x3 windows of stride 1 by Winograd's algorithm, and torch has no switch against it."""
-    plain = shape.stride == shape.dilation == (1, 1) and shape.groups == 1
-    return WINOGRAD_SLACK if plain and shape.kernel == (3, 3) and device.startswith("cuda") else 1.0
+    """Factor of the error of a direct sum that the vendor's algorithm may reach."""
+    return WINOGRAD_SLACK if vendor_may_transform(shape, device) else 1.0
 
 
 def convolve(x: Tensor, w: Tensor, bias: Tensor | None, shape: Any, converted: bool) -> Tensor:
@@ -47,23 +47,34 @@ class _Call:
     """A product in one layout, and its last result."""
 
     def __init__(self, shape: Shape, direction: str, data: Tensors, device: str, layout: str) -> None:
-        self.layout, self.slack, self.last = layout, slack(shape, device), torch.empty(0)
-        x, w, g = (torch.from_numpy(tensor).to(device, memory_format=LAYOUTS[layout]) for tensor in data)
-        window = (shape.stride, shape.padding, shape.dilation, False, (0, 0), shape.groups)
-        wanted = [direction == INPUT_GRADIENT, direction == WEIGHT_GRADIENT, False]
-        if direction == FORWARD:
-            self.compute = lambda: torch.ops.aten.convolution(x, w, None, *window)
-        else:
-            backward, place = torch.ops.aten.convolution_backward, wanted.index(True)
-            self.compute = lambda: backward(g, x, w, None, *window, wanted)[place]
+        self.shape, self.direction, self.layout, self.slack = shape, direction, layout, slack(shape, device)
+        self.converted = Once(lambda array: torch.from_numpy(array).to(device, memory_format=LAYOUTS[layout]))
+        self.last, self.data = torch.full(shape.result(direction), poison("float32"), device=device), data
 
-    def __call__(self) -> None:
-        """Compute, after the memory of the previous result is released."""
-        self.last = torch.empty(0)
-        self.last = self.compute()
+    def bind(self, data: Tensors) -> Call:
+        """The call with these operands."""
+        compute = self._computation(*(self.converted(tensor) for tensor in data))
+
+        def call() -> None:
+            self.last = torch.empty(0)  # releases the memory of the previous result
+            self.last = compute()
+
+        return call
+
+    def _computation(self, x: Tensor, w: Tensor, g: Tensor) -> Callable[[], Tensor]:
+        shape = self.shape
+        window = (shape.stride, shape.padding, shape.dilation, False, (0, 0), shape.groups)
+        if self.direction == FORWARD:
+            return lambda: torch.ops.aten.convolution(x, w, None, *window)
+        wanted = [self.direction == INPUT_GRADIENT, self.direction == WEIGHT_GRADIENT, False]
+        backward, place = torch.ops.aten.convolution_backward, wanted.index(True)
+        return lambda: backward(g, x, w, None, *window, wanted)[place]
 
     def prepared(self) -> Prepared:
-        return Prepared(self, lambda: self.last.cpu().numpy(), self.poison_result, self.layout, self.slack)
+        return Prepared(
+            self.bind(self.data), lambda: self.last.cpu().numpy(), self.poison_result, self.layout, self.slack,
+            self.bind, lambda: self.last,
+        )  # fmt: skip
 
     def poison_result(self) -> None:
         """Fill the result with NaN, so that a call that computes nothing is detected."""

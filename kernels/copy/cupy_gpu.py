@@ -10,7 +10,7 @@ from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping, parameters, ready, structure
 from ..cuda.program import Program
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..tensors import prepared
 from . import Shape
 
@@ -33,6 +33,11 @@ def launch(a: int, b: int, dtype: str, length: int, processors: int) -> Launch:
 def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
     """The only variant; `data` is b. See `Prepared`. Unavailable without NVRTC."""
     place, dtype = torch.device(device), data.dtype.name
-    a, b = (torch.from_numpy(vector).to(place) for vector in (poisoned((shape.length,), dtype), data))
-    made = launch(a.data_ptr(), b.data_ptr(), dtype, shape.length, gpu(place).processors)
-    return [prepared(keeping(ready(made, place), b), a)]
+    a = torch.from_numpy(poisoned((shape.length,), dtype)).to(place)
+
+    def bind(data: Any) -> Call:
+        b = torch.from_numpy(data).to(place)
+        made = launch(a.data_ptr(), b.data_ptr(), dtype, shape.length, gpu(place).processors)
+        return keeping(ready(made, place), b)
+
+    return [prepared(bind, data, a)]

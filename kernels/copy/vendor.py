@@ -5,7 +5,7 @@ from typing import Any
 import torch
 
 from ..arrays import poisoned
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..tensors import prepared
 from . import Shape
 
@@ -15,6 +15,10 @@ DEVICES = ("cpu", "cuda")
 
 def prepare(shape: Shape, direction: str, data: Any, device: str, threads: int) -> list[Prepared]:
     """The only variant; `data` is b. See `Prepared`."""
-    b = torch.from_numpy(data).to(device)
     a = torch.from_numpy(poisoned((shape.length,), data.dtype.name)).to(device)
-    return [prepared(lambda: a.copy_(b), a)]
+
+    def bind(data: Any) -> Call:
+        b = torch.from_numpy(data).to(device)
+        return lambda: a.copy_(b)
+
+    return [prepared(bind, data, a)]

@@ -1,11 +1,11 @@
 """FMA peak: multiply-adds on sums that stay in registers, the upper bound of every product.
 
-Each sum starts at 0; a step multiplies it by FACTOR and adds TERM. With these values a sum counts the steps, exactly up
-to 2^24.
+Each sum starts at 0; a step multiplies it by FACTOR and adds TERM or -TERM. With these values a sum counts the steps,
+exactly up to 2^24.
 """
 
 from dataclasses import dataclass
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from ..providers import CUSTOM, Provider, backend
 from ..spec import Spec, fp32_tolerance
@@ -19,6 +19,13 @@ class Shape:
 
     sums: int
     steps: int
+
+
+class Numbers(NamedTuple):
+    """The type of the sums, and what a step adds: TERM or -TERM."""
+
+    dtype: str
+    term: float = TERM
 
 
 def operations(shape: Shape) -> int:

@@ -12,9 +12,9 @@ from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, parameters, ready, structure
 from ..cuda.program import Program
 from ..cuda.tiling import KINDS, LINE, MMA, SIMT, WGMMA
-from ..providers import Prepared, Unavailable
+from ..providers import Call, Prepared, Unavailable
 from ..tensors import prepared
-from . import FACTOR, TERM, Shape
+from . import FACTOR, TERM, Numbers, Shape
 
 PROVIDER = "custom"
 DEVICES = ("cuda",)
@@ -105,25 +105,28 @@ def stored(numbers: Any, dtype: str) -> Any:
     return numbers.astype(KINDS[dtype].operand, "C").view(np.uint32)
 
 
-def launch(dtype: str, engine: str, shape: Shape, sums: int) -> Launch:
-    """The launch of the kernel that stores its sums at that address."""
-    given = {"sums": sums, "factor": FACTOR, "term": TERM, "iterations": shape.steps // iteration_steps(dtype, engine)}
+def launch(dtype: str, engine: str, shape: Shape, sums: int, term: float = TERM) -> Launch:
+    """The launch of the kernel that stores its sums at that address; `term`: TERM or -TERM."""
+    given = {"sums": sums, "factor": FACTOR, "term": term, "iterations": shape.steps // iteration_steps(dtype, engine)}
     numbers = parameters(PARAMETERS, **given)
     if engine != SIMT:
-        rows, column = (stored(each, dtype) for each in operands(dtype))
-        numbers["rows"][0, :, : rows.shape[1]], numbers["column"][0, : len(column)] = rows, column
+        rows, column = operands(dtype)
+        words = [stored(each, dtype) for each in (rows, column * int(term / TERM))]
+        numbers["rows"][0, :, : words[0].shape[1]], numbers["column"][0, : len(words[1])] = words
     blocks = shape.sums * KINDS[dtype].sum_bytes // (THREADS * SUM_BYTES)
     return Launch(_program(dtype, engine), (blocks, 1, 1), THREADS, TILES if engine == WGMMA else 0, (numbers,))
 
 
-def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) -> list[Prepared]:
-    """All variants on a GPU; `data` is the name of the type. See `Prepared`."""
+def prepare(shape: Shape, direction: str, data: Numbers, device: str, threads: int) -> list[Prepared]:
+    """All variants on a GPU. See `Prepared`."""
     place = torch.device(device)
-    name = SUMS[KINDS[data].sums]
+    name = SUMS[KINDS[data.dtype].sums]
     sums = torch.full((shape.sums,), poison(name), dtype=getattr(torch, name), device=place)
 
     def variant(engine: str) -> Prepared:
-        call = ready(launch(data, engine, shape, sums.data_ptr()), place)
-        return prepared(call, sums, VARIANTS[engine])
+        def bind(data: Numbers) -> Call:
+            return ready(launch(data.dtype, engine, shape, sums.data_ptr(), data.term), place)
 
-    return [variant(engine) for engine in engines(data, gpu(place).target)]
+        return prepared(bind, data, sums, VARIANTS[engine])
+
+    return [variant(engine) for engine in engines(data.dtype, gpu(place).target)]

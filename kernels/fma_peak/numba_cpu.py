@@ -10,9 +10,9 @@ from ..arrays import poisoned, prepared
 from ..cpu.compiled import compiled
 from ..cpu.parallel import parallel_for
 from ..cpu.simd import I64, ROWS, VECTORS, Code, Value, Vectors, instruction, lanes
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..spec import DTYPES
-from . import FACTOR, TERM, Shape
+from . import FACTOR, Numbers, Shape
 
 PROVIDER = "custom"
 DEVICES = ("cpu",)
@@ -70,9 +70,13 @@ def shape(dtype: str, steps: int, device: str, threads: int) -> Shape:
     return Shape(threads * _sums(DTYPES[dtype].operand), steps)
 
 
-def prepare(shape: Shape, direction: str, data: str, device: str, threads: int) -> list[Prepared]:
-    """The only variant; `data` is the name of the type. See `Prepared`."""
-    kind = np.dtype(DTYPES[data].operand)
+def prepare(shape: Shape, direction: str, data: Numbers, device: str, threads: int) -> list[Prepared]:
+    """The only variant. See `Prepared`."""
+    kind = np.dtype(DTYPES[data.dtype].operand)
     sums = poisoned((threads, shape.sums // threads), kind.name)
-    work = (threads, kind.type(FACTOR), kind.type(TERM), shape.steps, sums.ctypes.data, sums.strides[0])
-    return [prepared(lambda: _repeat_on_threads(*work), sums)]
+
+    def bind(data: Numbers) -> Call:
+        work = (threads, kind.type(FACTOR), kind.type(data.term), shape.steps, sums.ctypes.data, sums.strides[0])
+        return lambda: _repeat_on_threads(*work)
+
+    return [prepared(bind, data, sums)]

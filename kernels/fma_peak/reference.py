@@ -17,8 +17,8 @@ def repeated(factor: float, term: float, steps: int) -> float:
     return result
 
 
-def compared(sums: object, shape: Shape, tolerance: float) -> Iterator[Compared]:
+def compared(sums: object, shape: Shape, tolerance: float, term: float = TERM) -> Iterator[Compared]:
     """All sums with their exact value; tolerance is that of `shape.steps` terms."""
     C = np.asarray(sums, np.float64).reshape(-1)
-    exact = np.full(shape.sums, repeated(FACTOR, TERM, shape.steps))
-    yield Compared(C, exact, np.full(shape.sums, tolerance * math.sqrt(shape.steps) * TERM))
+    exact = np.full(len(C), repeated(FACTOR, term, shape.steps))
+    yield Compared(C, exact, np.full(len(C), tolerance * math.sqrt(shape.steps) * TERM))

@@ -19,9 +19,9 @@ from ..cuda.program import Program
 from ..cuda.tensor_map import encoded
 from ..cuda.tile_candidates import candidates, engines
 from ..cuda.tiling import BY_ROWS, KINDS, Operand, Result
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
-from ..tensors import operands, prepared, result_of
+from ..tensors import converted, prepared, result_of
 from . import Shape
 from .cuda.autotune import tile_of
 from .cuda.launches import ALIGNMENT, SOURCE, definitions, launches, workspace_bytes
@@ -110,13 +110,17 @@ def _copied(given: tuple[Any, ...], type: str, relu: bool, factor: float) -> Non
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The only variant, with its workspace allocated. See `Prepared`. Unavailable as in `gemm`."""
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
-    x, w, g = operands(data, kinds, device)
-    a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
-    c = result_of(shape.result(direction), kinds, device)
-    launch_plan = plan(dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)))
-    assert launch_plan is not None, "matrices in one piece"
-    workspace = launch_plan.workspace()
-    return [prepared(keeping(lambda: launch_plan(workspace), a, b), c)]
+    convert, c = converted(kinds, device), result_of(shape.result(direction), kinds, device)
+
+    def bind(data: Tensors) -> Call:
+        x, w, g = map(convert, data)
+        a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
+        launch_plan = plan(dtype, ProductTensors(layout_of(a), layout_of(b), layout_of(c)))
+        assert launch_plan is not None, "matrices in one piece"
+        workspace = launch_plan.workspace()
+        return keeping(lambda: launch_plan(workspace), a, b)
+
+    return [prepared(bind, data, c)]
 
 
 def programs(target: Target) -> list[Program]:

@@ -7,8 +7,8 @@ import numpy as np
 from ..arrays import poisoned, prepared
 from ..cpu.packing import Matrix
 from ..cpu.simd import HOST
-from ..providers import Prepared, Unavailable
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
+from ..providers import Call, Prepared, Unavailable
+from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
 from . import Shape
 from .cpu.blocked import multiply
 from .cpu.int8 import multiply_bytes
@@ -52,11 +52,15 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     """The only variant. See `Prepared`. Unavailable for types that only GPUs multiply."""
     if dtype_of(data) not in TYPES:
         raise Unavailable(f"{dtype_of(data)} products in Numba; there are {', '.join(TYPES)}")
-    x, w, g = data
-    a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
-    c = poisoned(shape.result(direction), "int32" if a.dtype == np.int8 else a.dtype.name)
-    compute = gemm_bytes if a.dtype == np.int8 else gemm
-    return [prepared(lambda: compute(a, b, c, threads=threads), c)]
+    kinds = DTYPES[dtype_of(data)]
+    c, compute = poisoned(shape.result(direction), kinds.result), gemm_bytes if kinds.exact else gemm
+
+    def bind(data: Tensors) -> Call:
+        x, w, g = data
+        a, b = {FORWARD: (x, w.T), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.T, x)}[direction]
+        return lambda: compute(a, b, c, threads=threads)
+
+    return [prepared(bind, data, c)]
 
 
 def matrix(array: Any) -> Matrix:

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from ..spec import FORWARD, INPUT_GRADIENT, Block, Float32, Tensors
+from ..spec import FORWARD, INPUT_GRADIENT, Block, Float32, Float64, Tensors
 from . import Shape
 
 BLOCK_ELEMENTS = 2**17
@@ -25,3 +25,10 @@ def blocks(direction: str, data: Tensors, out: Float32, shape: Shape) -> Iterato
     for first in range(0, len(left), rows):
         part = slice(first, first + rows)
         yield Block(left[part].astype(np.float64), right.astype(np.float64), product[part].astype(np.float64))
+
+
+def terms(direction: str, data: Tensors, shape: Shape, place: tuple[int, ...]) -> tuple[Float64, Float64]:
+    """The factors, term by term, of one element of a direction's result."""
+    left, right = factors(direction, data)
+    row, column = place if direction in (FORWARD, INPUT_GRADIENT) else place[::-1]
+    return left[row].astype(np.float64), right[:, column].astype(np.float64)

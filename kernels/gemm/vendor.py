@@ -1,13 +1,15 @@
 """The matrix product by torch, hence MKL, oneDNN or cuBLAS: forward and backward as training calls them."""
 
+from collections.abc import Callable
 from functools import partial
 
 import torch
 from torch import Tensor
 
-from ..providers import Prepared, Unavailable
+from ..arrays import Once
+from ..providers import Call, Prepared, Unavailable
 from ..spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors, dtype_of
-from ..tensors import operands, prepared, result_of
+from ..tensors import converted, prepared, result_of
 from . import Shape
 
 PROVIDER = "vendor"
@@ -24,12 +26,15 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     dtype, kinds = dtype_of(data), DTYPES[dtype_of(data)]
     if kinds.held is not Tensors and not device.startswith("cuda"):
         raise Unavailable(f"{dtype} products by torch on a {device}; they are computed on GPUs")
-    x, w, g = operands(data, kinds, device)
-    a, b = {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
-    c = result_of(shape.result(direction), kinds, device)
+    convert, c = converted(kinds, device), result_of(shape.result(direction), kinds, device)
+
+    def factors(data: Tensors) -> tuple[Tensor, Tensor]:
+        x, w, g = map(convert, data)
+        return {FORWARD: (x, w.t()), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (g.t(), x)}[direction]
+
     if dtype == "int8":
-        return _int8_variants(a, {"": b, **({"second by columns": b.t().contiguous().t()} if a.is_cuda else {})}, c)
-    return [prepared(partial(_multiply, dtype == "tf32", a, b, c), c)]
+        return _int8_variants(factors, data, c)
+    return [prepared(lambda data: partial(_multiply, dtype == "tf32", *factors(data), c), data, c)]
 
 
 def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
@@ -45,13 +50,18 @@ def _multiply(tf32: bool, a: Tensor, b: Tensor, out: Tensor) -> None:
         torch.backends.cuda.matmul.allow_tf32 = before
 
 
-def _int8_variants(a: Tensor, second_operands: dict[str, Tensor], c: Tensor) -> list[Prepared]:
+def _int8_variants(factors: Callable[[Tensors], tuple[Tensor, Tensor]], data: Tensors, c: Tensor) -> list[Prepared]:
     """The variants that torch supports; each is tried once."""
     found, why = [], ""
-    for variant, b in second_operands.items():
-        own = c.clone()
-        way = prepared(partial(torch._int_mm, a, b, out=own), own, variant)
+    for variant, arrange in {"": _as_it_is, **({"second by columns": _by_columns} if c.is_cuda else {})}.items():
+        own, arranged = c.clone(), Once(arrange)
+
+        def bind(data: Tensors, own: Tensor = own, arranged: Once = arranged) -> Call:
+            a, b = factors(data)
+            return partial(torch._int_mm, a, arranged(b), out=own)
+
         try:
+            way = prepared(bind, data, own, variant)
             way.call()
         except RuntimeError as error:
             why = f"torch._int_mm: {str(error).splitlines()[0]}"
@@ -60,3 +70,11 @@ def _int8_variants(a: Tensor, second_operands: dict[str, Tensor], c: Tensor) -> 
     if not found:
         raise Unavailable(why)
     return found
+
+
+def _as_it_is(b: Tensor) -> Tensor:
+    return b
+
+
+def _by_columns(b: Tensor) -> Tensor:
+    return b.t().contiguous().t()

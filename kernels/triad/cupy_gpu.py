@@ -2,13 +2,13 @@
 
 import torch
 
-from ..arrays import poisoned
+from ..arrays import Once, poisoned
 from ..cuda import elementwise as stream
 from ..cuda.architecture import Target
 from ..cuda.gpu import gpu
 from ..cuda.launch import Launch, keeping, parameters, ready, structure
 from ..cuda.program import Program
-from ..providers import Prepared
+from ..providers import Call, Prepared
 from ..tensors import prepared
 from . import S, Shape, Vectors
 
@@ -32,6 +32,12 @@ def launch(a: int, b: int, c: int, dtype: str, length: int, processors: int) -> 
 def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`. Unavailable without NVRTC."""
     place, dtype = torch.device(device), data.b.dtype.name
-    a, b, c = (torch.from_numpy(vector).to(place) for vector in (poisoned((shape.length,), dtype), *data))
-    made = launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), dtype, shape.length, gpu(place).processors)
-    return [prepared(keeping(ready(made, place), b, c), a)]
+    convert = Once(lambda vector: torch.from_numpy(vector).to(place))
+    a = convert(poisoned((shape.length,), dtype))
+
+    def bind(data: Vectors) -> Call:
+        b, c = map(convert, data)
+        made = launch(a.data_ptr(), b.data_ptr(), c.data_ptr(), dtype, shape.length, gpu(place).processors)
+        return keeping(ready(made, place), b, c)
+
+    return [prepared(bind, data, a)]

@@ -1,5 +1,6 @@
 """Triad on all threads, with non-temporal stores, which avoid reading a line before it is overwritten."""
 
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -67,6 +68,5 @@ def triad(a: Any, b: Any, c: Any, s: float, threads: int = 1) -> None:
 
 def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`."""
-    b, c = data
-    a = poisoned((shape.length,), b.dtype.name)
-    return [prepared(lambda: triad(a, b, c, S, threads), a)]
+    a = poisoned((shape.length,), data.b.dtype.name)
+    return [prepared(lambda vectors: partial(triad, a, vectors.b, vectors.c, S, threads), data, a)]

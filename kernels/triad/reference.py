@@ -20,5 +20,10 @@ def compared(a: Any, data: Vectors, shape: Shape, tolerance: float) -> Iterator[
     """Blocks of `a` with their exact values; tolerance is that of two terms."""
     for first in range(0, shape.length, BLOCK_ELEMENTS):
         part = slice(first, first + BLOCK_ELEMENTS)
-        b, c = data.b[part], data.c[part]
-        yield Compared(a[part], triad(b, c, S), tolerance * np.sqrt(np.square(b) + np.square(S * c)))
+        yield elements(a[part], Vectors(data.b[part], data.c[part]), tolerance)
+
+
+def elements(a: Any, data: Vectors, tolerance: float) -> Compared:
+    """Some elements of `a` and those of the operands, with their exact values."""
+    b, c = data
+    return Compared(a, triad(b, c, S), tolerance * np.sqrt(np.square(b) + np.square(S * c)))

@@ -4,8 +4,8 @@ from typing import Any
 
 import torch
 
-from ..arrays import poisoned
-from ..providers import Prepared
+from ..arrays import Once, poisoned
+from ..providers import Call, Prepared
 from ..tensors import prepared
 from . import S, Shape, Vectors
 
@@ -20,6 +20,11 @@ def triad(a: Any, b: Any, c: Any, s: float) -> None:
 
 def prepare(shape: Shape, direction: str, data: Vectors, device: str, threads: int) -> list[Prepared]:
     """The one way that there is. See `Prepared`."""
-    b, c = (torch.from_numpy(vector).to(device) for vector in data)
     a = torch.from_numpy(poisoned((shape.length,), data.b.dtype.name)).to(device)
-    return [prepared(lambda: torch.add(b, c, alpha=S, out=a), a)]
+    convert = Once(lambda vector: torch.from_numpy(vector).to(device))
+
+    def bind(data: Vectors) -> Call:
+        b, c = map(convert, data)
+        return lambda: torch.add(b, c, alpha=S, out=a)
+
+    return [prepared(bind, data, a)]

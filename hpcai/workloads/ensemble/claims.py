@@ -15,6 +15,7 @@ from hpcai.claims.loading_claims import loading_claims, nothing, trained
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.pipeline_claims import PIPELINED
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
+from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, SAMPLES_IN_MEMORY, WORK
@@ -151,6 +152,7 @@ CLAIMS: Claims = (
         *kernels_claims(PREPARATION, classifies=True),
         *KERNEL_CHOICE,
         *PRECISION,
+        *processor_claims(PREPARATION),
         *EXECUTION,
         *MEMORY,
         *DATA_IN_MEMORY,

@@ -10,8 +10,8 @@ from hpcai.estimate import Rank
 from hpcai.kernels.copy import SPEC as COPY
 from hpcai.kernels.copy import Shape as CopyShape
 from hpcai.kernels.fma_peak import SPEC as FMA_PEAK
+from hpcai.kernels.fma_peak import TERM, Numbers, peak_provider
 from hpcai.kernels.fma_peak import Shape as PeakShape
-from hpcai.kernels.fma_peak import peak_provider
 from hpcai.kernels.providers import Unavailable
 from hpcai.kernels.triad import SPEC as TRIAD
 from hpcai.kernels.triad import Shape as TriadShape
@@ -37,14 +37,24 @@ def _peak(ceiling: Ceiling, measuring: MeasuringRanks) -> Task:
     with suppress(Unavailable):  # reported by its preparation
         module = peak_provider(measuring.device.type)
         shape = module.shape(ceiling.dtype, STEPS, str(measuring.device), measuring.threads)
-    return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", ceiling, lambda: ceiling.dtype)
+    return _task(FMA_PEAK, shape, f"sums{shape.sums} steps{shape.steps}", ceiling, lambda: _numbers(ceiling.dtype))
 
 
 def _of_vectors(ceiling: Ceiling, measuring: MeasuringRanks, rank: Rank) -> Task:
     length = measuring.least(triad_length(rank))
     if ceiling.kernel == COPY.name:
-        return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: _vectors(length).b)
-    return _task(TRIAD, TriadShape(length), f"length{length}", ceiling, lambda: _vectors(length))
+        return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: (*_vectors(length),))
+    return _task(TRIAD, TriadShape(length), f"length{length}", ceiling, lambda: _both_ways(_vectors(length)))
+
+
+def _numbers(dtype: str) -> tuple[Numbers, Numbers]:
+    """The sums of TERM, and those of -TERM."""
+    return Numbers(dtype), Numbers(dtype, -TERM)
+
+
+def _both_ways(vectors: Vectors) -> tuple[Vectors, Vectors]:
+    """The operands, and the same ones exchanged, which needs no more memory."""
+    return vectors, Vectors(vectors.c, vectors.b)
 
 
 def _vectors(length: int) -> Vectors:

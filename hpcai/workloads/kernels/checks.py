@@ -4,13 +4,18 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from hpcai.inputfile import Case
+from hpcai.kernels.layers import LayerShape
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DTYPES
-from hpcai.opcount.ceilings import FMA_PEAK
+from hpcai.opcount.ceilings import COPY, FMA_PEAK, TRIAD
+from hpcai.opcount.needed import nominal_share
+from hpcai.opcount.products import requested
+from hpcai.record.processor import Processor
 from hpcai.record.record import Verdict
 from hpcai.results.entry import entry
 from hpcai.results.measured import Before, Measured
+from hpcai.results.physical_limits import bytes_bound, device_of, operations_bound
 from hpcai.workloads.kernels.record import KernelRow, KernelsRaw, KernelsTable, MeasuredKernel
 from hpcai.workloads.kernels.scores import KernelProduct, product_of, ratio, table_ceilings
 
@@ -18,10 +23,12 @@ PASSED: Verdict = "PASSED"
 
 
 class _Context(NamedTuple):
-    """Values with which a row is compared: FMA peaks by type, and seconds by product and provider."""
+    """Values with which a row is compared: FMA peaks by type, seconds by product and provider, processor, layers."""
 
     peaks: Mapping[str, float]
     seconds: Mapping[tuple[KernelProduct, str], float]
+    processor: Processor | None
+    layers: Mapping[KernelProduct, LayerShape]
 
 
 def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
@@ -34,14 +41,33 @@ def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
     """The measured rows with derived values, in order."""
     custom = [row for row in raw.rows if (row.kernel, row.provider) == (FMA_PEAK, CUSTOM)]
     peaks: dict[str, float] = {row.dtype: row.operations / row.seconds for row in custom}
-    context = _Context(peaks, {(product_of(row), row.provider): row.seconds for row in raw.rows})
+    seconds = {(product_of(row), row.provider): row.seconds for row in raw.rows}
+    context = _Context(peaks, seconds, raw.processor, _layers(case) if raw.processor else {})
     return tuple(_row(case.index, row, context) for row in raw.rows)
+
+
+def _layers(case: Case) -> dict[KernelProduct, LayerShape]:
+    """The layers of the products of networks."""
+    found = ((KernelProduct(each.of, each.kernel, each.direction, each.shape, each.dtype), each.layer)
+             for each in requested(case))
+    return dict(found)
+
+
+def _bound(measured: MeasuredKernel, context: _Context) -> float | None:
+    """What no rate of the row exceeds: operations, of triad and copy bytes, per second; None if unknown."""
+    processor = context.processor
+    if processor is None or measured.kernel in (TRIAD, COPY):
+        return bytes_bound(processor)
+    most, layer = operations_bound(processor, measured.dtype), context.layers.get(product_of(measured))
+    if most is None or layer is None:
+        return most
+    return most * nominal_share(layer, device_of(processor), measured.provider == VENDOR)
 
 
 def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
     rate, product = measured.operations / measured.seconds, product_of(measured)
     peak = context.peaks.get(measured.dtype)
-    compared = CUSTOM if measured.provider == VENDOR else measured.provider
+    compared, most = CUSTOM if measured.provider == VENDOR else measured.provider, _bound(measured, context)
     return KernelRow(
         test=test,
         kernel=measured.kernel,
@@ -62,8 +88,27 @@ def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
         intensity=measured.operations / measured.nbytes if measured.nbytes else None,
         share=rate / peak if peak else None,
         ratio=ratio(context.seconds.get((product, compared)), context.seconds.get((product, VENDOR))),
-        verdict=PASSED if measured.residual <= limit(measured.dtype) else "FAILED",
+        first_seconds=measured.first_seconds,
+        spot_residual=measured.spot_residual,
+        spot_checks=measured.spot_checks,
+        verdict=PASSED if _right(measured) and possible(measured, most) else "FAILED",
+        bound=most,
     )
+
+
+def _right(row: MeasuredKernel) -> bool:
+    """Whether the results were right, the whole ones and the elements checked between timed calls."""
+    return max(row.residual, row.spot_residual or 0.0) <= limit(row.dtype)
+
+
+def possible(row: MeasuredKernel, most: float | None) -> bool:
+    """Whether the rate is within its bound."""
+    return most is None or _bounded(row) <= most * row.seconds
+
+
+def _bounded(row: MeasuredKernel) -> int:
+    """Operations of a row, or the bytes of one that moves memory, whose rate has a bound."""
+    return row.nbytes if row.kernel in (TRIAD, COPY) else row.operations
 
 
 def limit(dtype: str) -> float:

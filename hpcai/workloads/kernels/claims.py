@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.inputfile import Case
 from hpcai.kernels import copy, fma_peak, triad
@@ -14,12 +15,13 @@ from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
 from hpcai.opcount.ceilings import CEILING, COPY, FMA_PEAK, TRIAD, ceilings
 from hpcai.opcount.products import PRODUCT, SQUARE, Product, automatic, requested, squares, types_of_squares
-from hpcai.results.alterations import appended, changed, removed, repeated
+from hpcai.results.alterations import appended, changed, removed, repeated, together
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.kernels.record import KernelsRaw, MeasuredKernel
 from hpcai.workloads.kernels.scores import COMPARED, providers_of
 
 SMALLEST_AUTOMATIC = 512
+LEAST_SPOT_CHECKS = 1
 AUTOMATIC = "auto"  # example with automatic sizes
 
 
@@ -133,6 +135,13 @@ def _excused(subject: Subject) -> bool:
     return len(missing) == len(most) and possible and all(measured[entry] <= most[entry] for entry in missing)
 
 
+def _spot_checked(subject: Subject) -> bool:
+    """Whether all rows have a number of spot checks, their residual and the time of the first call, or none has."""
+    rows = _raw(subject).rows
+    given = {value is not None for row in rows for value in (row.spot_checks, row.spot_residual, row.first_seconds)}
+    return len(given) <= 1 and all(row.spot_checks is None or row.spot_checks >= LEAST_SPOT_CHECKS for row in rows)
+
+
 def _verified(subject: Subject) -> bool:
     return all(row.checked == _verification(row) for row in _raw(subject).rows)
 
@@ -183,6 +192,7 @@ CLAIMS: Claims = (
     (
         *MEMORY,
         *TELEMETRY,
+        *processor_claims("raw"),
         Claim(
             "ranks: those of the environment",
             lambda subject: _raw(subject).ranks == subject.environment.ranks,
@@ -192,6 +202,11 @@ CLAIMS: Claims = (
             "rows: threads of the table",
             lambda subject: all(row.threads == _raw(subject).threads for row in _raw(subject).rows),
             changed("raw.threads", 7),
+        ),
+        Claim(
+            "rows: first calls timed and elements checked between calls, of all rows or, in older results, of none",
+            _spot_checked,
+            together(changed("raw.rows.*.spot_checks", 9), changed("raw.rows.0.spot_checks", None)),
         ),
         Claim("rows: none twice", _once, repeated("raw.rows.-1")),
         Claim("missing: each provider once, of products that it may lack", _excused, appended("raw.missing", _ABSENT)),

@@ -8,7 +8,7 @@ from hpcai.kernels.verify import EVERY_ELEMENT
 from hpcai.opcount.ceilings import CEILING, FMA_PEAK
 from hpcai.opcount.products import SQUARE
 from hpcai.report.text import counted, free, printed
-from hpcai.workloads.kernels.checks import PASSED
+from hpcai.workloads.kernels.checks import PASSED, limit, possible
 from hpcai.workloads.kernels.layer_lines import layers
 from hpcai.workloads.kernels.record import KernelRow, KernelsTable, MissingKernel
 from hpcai.workloads.kernels.scores import StepTime, step_times
@@ -17,7 +17,7 @@ LINE = "=" * 80
 SHAPE = 46  # columns
 HEAD = (
     f"{'shape':<{SHAPE}} {'direction':<15} {'type':<5} {'provider':<8} {'time, ms':>12} {'GFLOP/s':>10} "
-    f"{'ratio':>7} {'of peak':>8} {'FLOP/byte':>10} {'residual':>12} verdict"
+    f"{'bound':>10} {'ratio':>7} {'of peak':>8} {'FLOP/byte':>10} {'residual':>12} verdict"
 )
 NAMES = {"gemm": "matrix products", "conv2d": "convolutions"}
 LETTERS = (
@@ -26,7 +26,8 @@ LETTERS = (
 )
 MEANINGS = (
     "ratio: time of the vendor / time of custom; of peak: share of the FMA peak of that type; "
-    "residual: at most 1, of int8 wrong elements or random sums"
+    "residual: at most 1, of int8 wrong elements or random sums; "
+    "bound: GFLOP/s that the processor's cycles and units allow, of triad and copy GB/s in caches"
 )
 NONE = "-"
 
@@ -78,24 +79,32 @@ def _ceiling(row: KernelRow, ranks: int) -> str:
     if row.kernel == FMA_PEAK:
         rate, unit = row.gflops, "Gop/s" if DTYPES[row.dtype].exact else "GFLOP/s"
     title = f"{'FMA peak' if row.kernel == FMA_PEAK else name} {row.dtype}, {row.provider}"
-    rates = f"{rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all"
-    return f"  {title:<26}: {rates}, {_residual(row)} {row.verdict}{_variant(row)}"
+    rates = f"{rate:12.2f} {unit} a rank, {ranks * rate:12.2f} all, bound {_bound(row)} a rank"
+    return f"  {title:<26}: {rates}, {_residual(row)} {row.verdict}{_notes(row)}"
 
 
 def _row(row: KernelRow) -> str:
     shape = row.shape + (f" {row.occurrences} times" if row.occurrences > 1 else "")
-    numbers = f"{1e3 * row.seconds:12.4f} {row.gflops:10.2f} {_or_none(row.ratio, 7, 3)}"
+    numbers = f"{1e3 * row.seconds:12.4f} {row.gflops:10.2f} {_bound(row)} {_or_none(row.ratio, 7, 3)}"
     shares = f"{_or_none(row.share, 8, 3)} {_or_none(row.intensity, 10, 2)} {_residual(row)}"
     return (
         f"{shape:<{SHAPE}} {row.direction:<15} {row.dtype:<5} {row.provider:<8} {numbers} {shares} "
-        f"{row.verdict}{_variant(row)}"
+        f"{row.verdict}{_notes(row)}"
     )
 
 
-def _variant(row: KernelRow) -> str:
-    """The variant of the kernel, and how it was verified if not element by element."""
+def _bound(row: KernelRow) -> str:
+    """The bound of the rate, in 10^9 per second."""
+    return _or_none(None if row.bound is None else row.bound / 1e9, 10, 2)
+
+
+def _notes(row: KernelRow) -> str:
+    """The variant of the kernel, how it was verified if not element by element, and why a row FAILED."""
     how = "" if row.checked == EVERY_ELEMENT else row.checked
-    return "".join(f", {word}" for word in (row.variant, how) if word)
+    between = (row.spot_residual or 0.0) > limit(row.dtype)
+    above = "rate above its bound" if not possible(row, row.bound) else ""
+    words = (row.variant, how, f"elements between calls {row.spot_residual:.4f}" if between else "", above)
+    return "".join(f", {word}" for word in words if word)
 
 
 def _or_none(value: float | None, width: int, digits: int) -> str:

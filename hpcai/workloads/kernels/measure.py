@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from typing import Any
 
 import torch
@@ -16,11 +15,12 @@ from hpcai.kernels import gemm
 from hpcai.kernels.layers import SPECS
 from hpcai.kernels.providers import VENDOR, backend, providers
 from hpcai.kernels.spec import INPUT_GRADIENT
-from hpcai.kernels.verify import drawn
+from hpcai.kernels.verify import drawn, second_set
 from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, automatic, requested, squares, types_of_squares
 from hpcai.plan.planner import limit_of_rank
-from hpcai.preflight import block_timing
+from hpcai.preflight import block_timing, processor_cycles
+from hpcai.preflight.processor_cycles import faster_of
 from hpcai.results.measured import Stopped
 from hpcai.workloads.kernels.ceiling_tasks import ceilings, peak
 from hpcai.workloads.kernels.plan import automatic_sizes
@@ -60,7 +60,7 @@ def _measure(
 ) -> KernelsRaw | Stopped:
     rows: list[MeasuredKernel] = []
     missing: list[MissingKernel] = []
-    stopped = False
+    stopped, processor = False, processor_cycles.measured(measuring.comm, measuring.device)
     for task, share in _tasks(case, measuring, facts(world, measuring), rows):
         if stopped := shutdown.agreed(world.comm):
             break
@@ -70,7 +70,13 @@ def _measure(
         found, lacking = measured(task, measuring)
         rows += found
         missing += [each for each in lacking if each not in missing]
-    raw = KernelsRaw(threads=measuring.threads, ranks=world.size, missing=tuple(missing), rows=tuple(rows))
+    raw = KernelsRaw(
+        threads=measuring.threads,
+        ranks=world.size,
+        missing=tuple(missing),
+        rows=tuple(rows),
+        processor=faster_of(processor, processor_cycles.measured(measuring.comm, measuring.device)),
+    )
     return Stopped(raw) if stopped else raw
 
 
@@ -94,16 +100,16 @@ def _tasks(
         sizes = _sizes(measuring, rank, rows)
         more = squares(sizes, types_of_squares(case))
         asked_for += [product for product in more if product not in asked_for]
-    operands = _Operands(measuring.seed)
+    operands = Operands(measuring.seed)
     for number, product in enumerate(asked_for, len(first)):
         yield task_of(product, operands), number / (len(first) + len(asked_for))
 
 
-class _Operands:
+class Operands:
     """The operands drawn last, shared by the directions of a layer."""
 
     def __init__(self, seed: int) -> None:
-        self._seed = seed
+        self.seed = seed
         self._of: Any = None
         self._data: Any = None
 
@@ -111,7 +117,7 @@ class _Operands:
         """Draw operands, unless they are the same as before; earlier ones are released first."""
         if self._of != (shape, dtype, wanted):
             self._data = None
-            self._of, self._data = (shape, dtype, wanted), drawn(shape, dtype, self._seed, wanted)
+            self._of, self._data = (shape, dtype, wanted), drawn(shape, dtype, self.seed, wanted)
         return self._data
 
 
@@ -129,13 +135,18 @@ def _vendor_rate(measuring: MeasuringRanks) -> float:
     (way,) = backend(gemm.SPEC, VENDOR, measuring.device.type).prepare(
         shape, INPUT_GRADIENT, data, str(measuring.device), 1
     )
-    return gemm.operations(shape) / block_timing.seconds({VENDOR: way.call}, measuring.comm, measuring.device)[VENDOR]
+    calls = {VENDOR: block_timing.Rotation((way.call,))}
+    return gemm.operations(shape) / block_timing.seconds(calls, measuring.comm, measuring.device)[VENDOR]
 
 
-def task_of(product: Product, operands: Callable[[Any, str, tuple[str, ...]], Any]) -> Task:
+def task_of(product: Product, operands: Operands) -> Task:
     """The measurement of a product."""
     names = ProductNames(*(getattr(product, name) for name in ProductNames._fields))
     wanted = ("w", "g") if product.direction == PRODUCT else ("x", "w", "g")
-    data = partial(operands, product.layer, product.dtype, wanted)
-    spec = SPECS[product.kernel]
-    return Task(names, spec, product.layer, product.computed, data, providers(spec))
+    spec, layer, direction = SPECS[product.kernel], product.layer, product.computed
+
+    def sets() -> tuple[Any, Any]:
+        data = operands(layer, product.dtype, wanted)
+        return data, second_set(data, layer, direction, product.dtype, operands.seed)
+
+    return Task(names, spec, layer, direction, sets, providers(spec))

@@ -7,7 +7,7 @@ from hpcai.inputfile import Case
 from hpcai.kernels import conv2d
 from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
 from hpcai.kernels.layers import SPECS
-from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, OPERANDS, WEIGHT_GRADIENT, Tensors
 from hpcai.kernels.verify import BLOCK_ELEMENTS, EVERY_ELEMENT, checked
 from hpcai.opcount.products import SQUARE, Product, automatic, requested, squares, types_of_squares
 from hpcai.plan.requirements import Requirements, shared
@@ -107,17 +107,25 @@ def _by_element(product: Product) -> bool:
 def needs(product: Product, rank: Rank) -> dict[str, int]:
     """Bytes of one product by purpose while its providers are measured.
 
+    Two sets of operands take turns.
+
     A convolution's operands have three layouts, its results two of torch and one of custom. On a GPU each provider has
     its own operands; on a CPU types that no CPU multiplies are drawn too, in fp32.
     """
     computed = product.results
-    drawn = sum(product.layer.elements) - (computed if product.of == SQUARE else 0)
+    drawn = sum(product.layer.elements) - (computed if product.of == SQUARE else 0) + _second_set(product)
     if rank.accelerated:
         return _needs_on_gpu(product, drawn, computed)
     operand, result = FP32.nbytes if DTYPES[product.dtype].on_gpus else DTYPES[product.dtype].nbytes
     copies = LAYOUTS if product.kernel == conv2d.SPEC.name else 1
     found = {"operands": copies * drawn * operand, "results": max(2, copies) * computed * result}
     return {**found, "packed": rank.threads * PACKED, "check": _check_bytes(product)}
+
+
+def _second_set(product: Product) -> int:
+    """Elements of the second set of operands: only the smaller operand is drawn anew, as kernels/verify.py does."""
+    elements = dict(zip(Tensors._fields, product.layer.elements, strict=True))
+    return min(elements[name] for name in OPERANDS[product.computed])
 
 
 def _needs_on_gpu(product: Product, drawn: int, computed: int) -> dict[str, int]:
@@ -154,7 +162,7 @@ def _factors(product: Product) -> tuple[int, int]:
 
 
 PURPOSES = {
-    "operands": "operands of the products, in each provider's layout, and vectors of the triad",
+    "operands": "two sets of operands of the products, in each provider's layout, and vectors of the triad",
     "results": "results of all providers",
     "small objects": "of Python and libraries",
     "caches": "buffer that overwrites a GPU's caches between calls",

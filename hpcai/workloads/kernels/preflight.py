@@ -43,8 +43,8 @@ def _ceiling(ceiling: Ceiling, device: torch.device) -> None:
     vectors = triad.Vectors(np.ones(SIDE), np.ones(SIDE))
     if ceiling.kernel == FMA_PEAK:
         provider = fma_peak.peak_provider(device.type)
-        shape, data = provider.shape(ceiling.dtype, 1, str(device), torch.get_num_threads()), ceiling.dtype
-        _call(fma_peak.SPEC, shape, "", data, device)
+        shape = provider.shape(ceiling.dtype, 1, str(device), torch.get_num_threads())
+        _call(fma_peak.SPEC, shape, "", fma_peak.Numbers(ceiling.dtype), device)
     elif ceiling.kernel == COPY:
         _call(copy.SPEC, copy.Shape(SIDE), "", vectors.b, device)
     else:

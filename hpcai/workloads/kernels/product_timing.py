@@ -1,6 +1,6 @@
-"""Measurement of one product by each provider: prepare, check every element, time, check again.
+"""Measurement of one product by each provider: prepare, time the first call, check every element, time, check again.
 
-On all ranks at once.
+Calls take turns with two sets of operands, whose results share their memory. On all ranks at once.
 """
 
 from collections.abc import Callable
@@ -14,9 +14,11 @@ from msgspec import convert
 from hpcai import clock
 from hpcai.formulas.score import LARGEST
 from hpcai.kernels import verify
-from hpcai.kernels.providers import Prepared, Unavailable, backend
+from hpcai.kernels.providers import Call, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DTYPES
+from hpcai.kernels.spot_check import SpotCheck
 from hpcai.preflight import block_timing
+from hpcai.preflight.block_timing import Rotation
 from hpcai.workloads.kernels.record import MeasuredKernel, MissingKernel
 
 TRIAL = 0.01  # seconds of a trial of a variant
@@ -53,7 +55,7 @@ class ProductNames(NamedTuple):
 
 @dataclass(frozen=True)
 class Task:
-    """A product to measure: identification of its rows, arguments of its kernel; `data` draws the operands.
+    """A product to measure: identification of its rows, arguments of its kernel; `sets` draws two sets of operands.
 
     The same on every rank.
     """
@@ -62,36 +64,67 @@ class Task:
     spec: Any
     shape: Any
     direction: str
-    data: Callable[[], Any]
+    sets: Callable[[], tuple[Any, Any]]
     providers: tuple[str, ...]
+
+
+@dataclass
+class _Timed:
+    """A variant that is timed: its calls by set, seconds of the first call, residuals so far, and the set used last."""
+
+    variant: Prepared
+    calls: tuple[Call, ...]
+    first: float
+    spots: SpotCheck
+    residual: float
+    last: int = 0
+
+    def checked(self, last: int) -> None:
+        """Spot check of the set that was computed last."""
+        self.last = last
+        self.spots.check(last)
+
+    @property
+    def rotation(self) -> Rotation:
+        return Rotation(self.calls, self.variant.poison_result, self.spots.poison, self.checked)
 
 
 def measured(task: Task, measuring: MeasuringRanks) -> tuple[list[MeasuredKernel], list[MissingKernel]]:
     """A row for each provider available on all ranks, and reasons for the missing ones. Collective."""
-    data = task.data()
-    variants: dict[str, Prepared] = {}
+    sets = task.sets()
+    timed: dict[str, _Timed] = {}
     missing: list[MissingKernel] = []
-    residuals: dict[str, float] = {}
     for provider in task.providers:
-        found, why = _prepared(task, provider, data, measuring)
+        found, why = _prepared(task, provider, sets[0], measuring)
         if why:
             names = {"kernel": task.names.kernel, "dtype": task.names.dtype}
             missing.append(convert({**names, "provider": provider, "why": why}, MissingKernel))
         else:
-            variant = variants[provider] = _fastest(found, measuring)
-            variant.call()
-            residuals[provider] = _residual(task, variant, data, measuring)
-            variant.poison_result()
-    seconds = block_timing.seconds(
-        {provider: variant.call for provider, variant in variants.items()}, measuring.comm, measuring.device
-    )
-    for provider, variant in variants.items():  # a kernel might compute correctly only while it is checked
-        residuals[provider] = max(residuals[provider], _residual(task, variant, data, measuring))
-    rows = [
-        _row(task, provider, variant, measuring, seconds[provider], residuals[provider])
-        for provider, variant in variants.items()
-    ]
-    return rows, missing
+            timed[provider] = _checked(task, found, sets, measuring)
+    rotations = {provider: each.rotation for provider, each in timed.items()}
+    seconds = block_timing.seconds(rotations, measuring.comm, measuring.device)
+    for each in timed.values():  # the last call of the last block, with the set that was drawn for it
+        each.residual = max(each.residual, _residual(task, each.variant, sets[each.last], measuring))
+    return [_row(task, provider, each, measuring, seconds[provider]) for provider, each in timed.items()], missing
+
+
+def _checked(task: Task, variants: list[Prepared], sets: tuple[Any, Any], measuring: MeasuringRanks) -> _Timed:
+    """The fastest variant, ready to be timed: its result of the first set is checked. Collective."""
+    first = [_first(variant, measuring) for variant in variants]
+    number = _fastest(variants, measuring)
+    variant = variants[number]
+    assert variant.bind is not None, "a provider whose products are timed binds them to other operands"
+    calls = variant.call, variant.bind(sets[1])
+    variant.call()
+    residual = _residual(task, variant, sets[0], measuring)
+    spots = SpotCheck(task.spec, task.shape, task.direction, task.names.dtype, sets, variant)
+    return _Timed(variant, calls, first[number], spots, residual)
+
+
+def _first(variant: Prepared, measuring: MeasuringRanks) -> float:
+    """Seconds of the first call, which may plan or compile, on the slowest rank. Collective."""
+    measuring.comm.Barrier()
+    return float(measuring.largest(block_timing.stretch(Rotation((variant.call,)), 1, measuring.device)))
 
 
 def _prepared(task: Task, provider: str, data: Any, measuring: MeasuringRanks) -> tuple[list[Prepared], str]:
@@ -120,13 +153,13 @@ def _variants(task: Task, provider: str, data: Any, measuring: MeasuringRanks) -
     return module.prepare(task.shape, task.direction, data, str(measuring.device), measuring.threads)
 
 
-def _fastest(variants: list[Prepared], measuring: MeasuringRanks) -> Prepared:
+def _fastest(variants: list[Prepared], measuring: MeasuringRanks) -> int:
     """The variant with the least time on the slowest rank, in a short trial; the same on every rank. Collective."""
     if len(variants) == 1:
-        return variants[0]
-    calls = {str(number): variant.call for number, variant in enumerate(variants)}
+        return 0
+    calls = {str(number): Rotation((variant.call,)) for number, variant in enumerate(variants)}
     taken = block_timing.seconds(calls, measuring.comm, measuring.device, TRIAL, rounds=1)
-    return variants[int(min(taken, key=lambda number: taken[number]))]
+    return int(min(taken, key=lambda number: taken[number]))
 
 
 def _residual(task: Task, variant: Prepared, data: Any, measuring: MeasuringRanks) -> float:
@@ -137,16 +170,19 @@ def _residual(task: Task, variant: Prepared, data: Any, measuring: MeasuringRank
 
 
 def _row(
-    task: Task, provider: str, variant: Prepared, measuring: MeasuringRanks, seconds: float, residual: float
+    task: Task, provider: str, timed: _Timed, measuring: MeasuringRanks, seconds: float
 ) -> MeasuredKernel:
     measured = {
         "threads": measuring.threads,
         "provider": provider,
-        "variant": variant.variant,
+        "variant": timed.variant.variant,
         "operations": task.spec.operations(task.shape),
         "nbytes": task.spec.nbytes(task.shape, task.direction, task.names.dtype),
         "seconds": seconds,
-        "residual": residual,
+        "residual": timed.residual,
         "checked": verify.checked(task.spec, task.shape),
+        "first_seconds": timed.first,
+        "spot_residual": measuring.largest(min(timed.spots.worst, LARGEST)),
+        "spot_checks": measuring.least(timed.spots.count),
     }
     return convert({**task.names._asdict(), **measured}, MeasuredKernel)

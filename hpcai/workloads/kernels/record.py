@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from hpcai.kernels.spec import DTYPES
 from hpcai.record.entry import Table
+from hpcai.record.processor import Processor
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about, one_of
 
 KernelName = Literal["gemm", "conv2d", "fma_peak", "triad", "copy"]
@@ -28,6 +29,13 @@ class MeasuredKernel(Record, kw_only=True):
     seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank, median of blocks", unit="s")]
     residual: Annotated[NonNegative, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
     checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
+    first_seconds: Annotated[
+        PositiveSeconds | None, about("time of the first call, of the slowest rank; null in older results", unit="s")
+    ] = None
+    spot_residual: Annotated[
+        NonNegative | None, about("largest residual of elements checked between timed calls; limit as of residual")
+    ] = None
+    spot_checks: Annotated[Count | None, about("checks of some elements between timed calls, rank with fewest")] = None
 
 
 class MissingKernel(Record, kw_only=True):
@@ -46,6 +54,7 @@ class KernelsRaw(Record, kw_only=True):
     ranks: Annotated[Positive, about("ranks that compute at once")]
     missing: Annotated[tuple[MissingKernel, ...], about("kernels that could not be measured")]
     rows: Annotated[tuple[MeasuredKernel, ...], about("products and ceilings measured")]
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
 
 
 class KernelRow(MeasuredKernel, kw_only=True):
@@ -58,7 +67,11 @@ class KernelRow(MeasuredKernel, kw_only=True):
     ratio: Annotated[
         float | None, about("seconds of the vendor / of the row's provider; in the vendor's row, of custom")
     ]
-    verdict: Annotated[Verdict, about("PASSED if the residual is within its limit")]
+    verdict: Annotated[Verdict, about("PASSED if the residuals are within their limit, and the rate within its bound")]
+    bound: Annotated[
+        float | None,
+        about("no rate is above it: FLOP/s, of triad and copy B/s; null of unknown processors", unit="FLOP/s"),
+    ] = None
 
 
 class KernelCeilings(Record, kw_only=True):

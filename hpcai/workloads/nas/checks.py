@@ -17,6 +17,7 @@ from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
 from hpcai.results.checks import accounted, compared, delivered, leak, replayed, residuals
 from hpcai.results.measured import Before, Measured
+from hpcai.results.physical_limits import within_bound
 from hpcai.results.row import row, verdict
 from hpcai.results.training import dataset_facts
 from hpcai.workloads.nas import QUALITY
@@ -56,7 +57,8 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
     rate = score.flops(counts.credited, seconds)
     credits = credits_of(raw.trials, each)
     scores = search_scores(case, measured, rate, counts.credited, credits, before)
-    checks = tuple(search_checks(case, raw, {key: count.model for key, count in each.items()}, counts.per_sample))
+    found = search_checks(case, raw, {key: count.model for key, count in each.items()}, counts.per_sample)
+    checks = (*found, *within_bound(_rate_of_rank(case, scores), scores.rank_bound, raw.processor))
     return row(
         SearchRow,
         case,
@@ -71,6 +73,11 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
         phases=raw.phases,
         trials=tuple(_trial(trial, each[trial.id]) for trial in raw.trials),
     )
+
+
+def _rate_of_rank(case: Case, scores: SearchScores) -> float:
+    """FLOPS of a rank over the search, or while it trains if that is more."""
+    return max(scores.flops, scores.training_rate or 0.0) / (case.groups * case.degree)
 
 
 def _trial(trial: Trial, each: SampleOperations) -> TrialRow:

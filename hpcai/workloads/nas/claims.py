@@ -5,6 +5,7 @@ from hpcai.claims.energy_claims import ENERGY
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data
 from hpcai.claims.loading_claims import loading_claims, trained
 from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.telemetry_claims import TELEMETRY
 from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data.prefetch import DEPTH
@@ -43,6 +44,7 @@ CLAIMS: Claims = (
     (
         *(SAMPLES_IN_MEMORY, *SEARCH, *OF_STEPS, *TIME, *trial_claims("raw."), *_loading("raw.")),
         *(*MEMORY, *TELEMETRY, *ENERGY),
+        *processor_claims("raw"),
     ),
 )
 STOPPED_CLAIMS: Claims = (

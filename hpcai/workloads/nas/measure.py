@@ -53,8 +53,7 @@ from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch
 from hpcai.workloads.nas.totals import totals
 
 SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
-PAUSE = 0.0005  # seconds between two polls
-LAST_MESSAGES = 10.0  # seconds to receive messages that were sent before all groups were done
+PAUSE, LAST_MESSAGES = 0.0005, 10.0  # seconds between polls; for messages that were sent before all groups were done
 
 
 def run(

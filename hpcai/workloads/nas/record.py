@@ -8,6 +8,7 @@ from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.processor import Processor
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, Sha256, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
@@ -137,6 +138,7 @@ class SearchMeasured(Record, kw_only=True):
     delivered: Annotated[
         Delivered | None, about("what arrived at the networks against second implementations; null in older results")
     ] = None
+    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None

@@ -4,6 +4,7 @@ from typing import Annotated
 
 from hpcai.formulas.aiperf import ScorePoint
 from hpcai.record.energy import JoulesPerSample, MeanWatts
+from hpcai.record.processor import RankBound
 from hpcai.record.record import Count, Record, about
 from hpcai.record.sample_loading import ByteRate, SampleRate
 from hpcai.record.training_scores import Apc, ApcHpcai500
@@ -208,3 +209,4 @@ class SearchScores(Record, kw_only=True):
     ]
     mean_watts: MeanWatts = None
     joules_per_sample: JoulesPerSample = None
+    rank_bound: RankBound = None

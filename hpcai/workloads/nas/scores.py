@@ -11,10 +11,12 @@ from hpcai.record.trial import ENDS, FAILED
 from hpcai.results import gains
 from hpcai.results.energy import joules_per_sample, mean_watts
 from hpcai.results.measured import Before, Measured
+from hpcai.results.physical_limits import training_bound
 from hpcai.results.read_rates import read_rates
 from hpcai.results.row import per_sample
 from hpcai.results.scores import memory_share, parallel_computation, staging_rate
 from hpcai.results.vendor_comparison import custom_speed
+from hpcai.workloads.nas.credits import graphs, initial
 from hpcai.workloads.nas.record import SearchRaw
 from hpcai.workloads.nas.score_record import SearchScores, SearchShares
 
@@ -71,6 +73,7 @@ def search_scores(
         staging_rate=staging_rate(raw.staging),
         mean_watts=mean_watts(raw.energy),
         joules_per_sample=joules_per_sample(raw.energy, raw.work.samples),
+        rank_bound=training_bound(case, raw.processor, {initial(case, raw), *graphs(case, raw).values()}),
     )
 
 

@@ -12,6 +12,7 @@ from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
+from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
 from hpcai.claims.training_claims import BAGS, EXECUTION, ONE_MODEL, RANKS, WORK
@@ -176,6 +177,7 @@ CLAIMS: Claims = (
         *kernels_claims(PREPARATION, classifies=False),
         *KERNEL_CHOICE,
         *PRECISION,
+        *processor_claims(PREPARATION),
         *EXECUTION,
         *MEMORY,
         *LOADING,

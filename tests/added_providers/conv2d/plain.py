@@ -4,7 +4,7 @@ import torch
 
 from hpcai.kernels.arrays import poisoned, prepared
 from hpcai.kernels.conv2d import Shape
-from hpcai.kernels.providers import Prepared
+from hpcai.kernels.providers import Call, Prepared
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, Tensors
 
 PROVIDER = "plain"
@@ -13,17 +13,21 @@ DEVICES = ("cpu",)
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """torch.nn.functional.conv2d, or torch.nn.grad; the result is copied into the output array."""
-    x, w, g = map(torch.from_numpy, data)
     window = (shape.stride, shape.padding, shape.dilation, shape.groups)
     result = poisoned(shape.result(direction), "float32")
 
-    def call() -> None:
-        if direction == FORWARD:
-            found = torch.nn.functional.conv2d(x, w, None, *window)
-        elif direction == INPUT_GRADIENT:
-            found = torch.nn.grad.conv2d_input(shape.x, w, g, *window)
-        else:
-            found = torch.nn.grad.conv2d_weight(x, shape.w, g, *window)
-        result[...] = found.numpy()
+    def bind(data: Tensors) -> Call:
+        x, w, g = map(torch.from_numpy, data)
 
-    return [prepared(call, result)]
+        def call() -> None:
+            if direction == FORWARD:
+                found = torch.nn.functional.conv2d(x, w, None, *window)
+            elif direction == INPUT_GRADIENT:
+                found = torch.nn.grad.conv2d_input(shape.x, w, g, *window)
+            else:
+                found = torch.nn.grad.conv2d_weight(x, shape.w, g, *window)
+            result[...] = found.numpy()
+
+        return call
+
+    return [prepared(bind, data, result)]

@@ -18,7 +18,6 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
     """np.matmul; Unavailable for int8, whose products np.matmul would store as bytes."""
     if dtype_of(data) not in ("fp32", "fp64"):
         raise Unavailable(f"{dtype_of(data)} products by NumPy")
-    left, right = factors(direction, data)
-    result = poisoned(shape.result(direction), left.dtype.name)
+    result = poisoned(shape.result(direction), data.x.dtype.name)
     product = result if direction in (FORWARD, INPUT_GRADIENT) else result.T
-    return [prepared(partial(np.matmul, left, right, out=product), result)]
+    return [prepared(lambda data: partial(np.matmul, *factors(direction, data), out=product), data, result)]
