@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from hpcai.train.unchecked_content import Unchecked
+
 if TYPE_CHECKING:
     from hpcai.comm.grid import Group
     from hpcai.train.loop import Training
@@ -17,7 +19,7 @@ FRAMES, BATCH = 12, 3
 class NoValidation:
     """A validation without samples."""
 
-    shard = SimpleNamespace(steps=0)
+    shard, content = SimpleNamespace(steps=0), Unchecked()
 
     def warm_up(self, module: Any) -> None:
         """Nothing to evaluate."""
