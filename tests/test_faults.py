@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 from fault_runs import (
+    ACCOUNTED,
     APART,
+    BESIDE,
     CHANGED,
     CHECKS,
     CLAIMS,
@@ -23,12 +25,15 @@ from fault_runs import (
     OF_CONTENT,
     OPERATIONS,
     ORDER,
+    OTHERS,
+    OUTSIDE,
     RECIPE,
     RESIDUAL,
     SAME,
     SAMPLES,
     SUMS,
     VALIDATION,
+    WALL,
     Run,
     Sweeps,
     holds,
@@ -41,8 +46,8 @@ pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT 
 IN_A_GROUP = {
     "none": set(),
     "contribution_dropped": {SUMS, DEVIATION, LOST},
-    "parameter_off_by_one_bit": {SAME, CHANGED},
-    "step_left_out": {OPERATIONS},
+    "parameter_off_by_one_bit": {SAME, CHANGED, OTHERS},
+    "step_left_out": {OPERATIONS, OUTSIDE},
     "batch_delivered_twice": {VALIDATION},
     "product_not_a_number": {RESIDUAL, ELEMENTWISE, LOSS},
     "loading_not_summed_over_ranks": {CLAIMS},
@@ -70,7 +75,7 @@ IN_A_GROUP = {
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
     "none": set(),
-    "step_left_out_by_one_model": {OPERATIONS},
+    "step_left_out_by_one_model": {OPERATIONS, OUTSIDE},
     "model_diverges": {LOSS},
     "sample_evaluated_twice": {VALIDATION},
     "element_of_product_wrong": {ELEMENTWISE},
@@ -144,7 +149,8 @@ def test_each_violated_claim_is_named(faulty: Callable[[int], Run]) -> None:
 
 def test_every_check_has_a_fault() -> None:
     found = set().union(*(checks for grid in SWEEPS.parts[0] for checks in grid.values()))
-    assert found == (CHECKS | {APART}) - {*OF_CONTENT}  # those of content have theirs in test_content_faults.py
+    elsewhere = {*OF_CONTENT, *BESIDE, ACCOUNTED, WALL}  # in test_content_faults.py and test_step_faults.py
+    assert found - elsewhere == (CHECKS | {APART}) - elsewhere
 
 
 @pytest.mark.slow

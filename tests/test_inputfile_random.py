@@ -12,6 +12,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile import echo, parse, shipped_text
 from hpcai.inputfile.key import MOST_COLUMNS, PATH, Key, Value
 from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of, sections
+from hpcai.inputfile.split import parsed
 from hpcai.inputfile.values import words_for
 from hpcai.record.problem import input_of, problem_of
 
@@ -42,7 +43,7 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
     if key.kind == "shapes":
         return st.sampled_from(key.choices) | st.integers(int(key.low), int(key.high))
     if key.kind == "split":
-        return st.builds("{}x{}x{}".format, *[st.integers(1, 10**9 - 1)] * 3)
+        return st.builds("{}x{}x{}".format, *[st.integers(1, 1000)] * 3).filter(parsed)
     if key.kind == "dataset":
         plain = [choice for choice in key.choices if not choice.endswith(PATH)]
         before_path = st.sampled_from([choice.removesuffix(PATH) for choice in key.choices if choice not in plain])

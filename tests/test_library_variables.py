@@ -114,17 +114,17 @@ def test_verify_says_that_the_source_differs(run: Run, tmp_path: Path) -> None:
     other = rebuilt({**run.result, "environment": {**run.result["environment"], "source_sha256": 64 * "a"}})
     code, lines = said(tmp_path, other)
     here = program_source.digest()[:12]
-    assert code == 0 and len(lines) == 2
+    assert code == 0 and len(lines) == 3 and "no SHA256SUMS" in lines[1]
     assert f"source {12 * 'a'} of version {__version__} made it, source {here} of the same version" in lines[0]
     for change in (run.result, rebuilt({**other, "version": "0.0.9"})):
-        assert [len(lines) for _, lines in [said(tmp_path, change)]] == [1]
+        assert [len(lines) for _, lines in [said(tmp_path, change)]] == [2]
 
 
 def test_verify_says_nothing_without_a_recorded_source(tmp_path: Path) -> None:
     result = golden()
     result["environment"] |= {"source_sha256": "", "variables": {}}
     code, lines = said(tmp_path, rebuilt(result))
-    assert (code, len(lines)) == (0, 1)
+    assert (code, len(lines)) == (0, 2) and "no SHA256SUMS" in lines[0]
 
 
 def test_the_digest_depends_on_every_file_of_the_source(tmp_path: Path) -> None:

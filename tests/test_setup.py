@@ -67,7 +67,7 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "run", "test", "lint", "bench", "clean"}
-    of_tests = {"test-slow", "test-all", "test-network", "test-N", "faults", "golden"}
+    of_tests = {"test-slow", "test-all", "test-network", "test-N", "test-exhaustive", "faults", "golden"}
     assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
 
 

@@ -41,7 +41,13 @@ def _counted(subject: Subject) -> bool:
     )
 
 
+COPIES = Claim(
+    "replay: copies of audited steps are part of the training time",
+    lambda subject: (subject.entry.raw.replay.inside_share or 0.0) <= 1,
+    changed("raw.replay.inside_share", 1.5),
+)
 AUDITS = (
+    COPIES,
     Claim("replay.audits: steps drawn from the entropy", _drawn, changed("raw.replay.audits.entropy", "0" * 16)),
     Claim(
         "replay.audits: no more steps than all models have",

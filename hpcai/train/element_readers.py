@@ -77,11 +77,11 @@ class HostReader:
     def read(self, step: int, gradients: Sequence[torch.Tensor], overflow: torch.Tensor | None) -> None:
         self._tensors[GRADIENT, ADDRESS] = [gradient.data_ptr() for gradient in gradients]
         self._tensors[GRADIENT, ADDRESS] += self._offsets
-        skipped = overflow is not None and bool(overflow.numpy())
         numba_cpu.note(
             *(self._tensors, self._now, self._kept, self._weights, self._smallest, self._marks),
             self._fingerprints[step],
-            -1 if skipped else step,
+            step,
+            0 if overflow is None else overflow.data_ptr(),
         )
 
     def notes(self, steps: int) -> Notes:

@@ -28,25 +28,43 @@ def fingerprints(elements: Array, counts: Array, smallest: Array, out: Array) ->
 
 
 def note(
-    tensors: Array, now: Array, kept: Array, weights: Array, smallest: Array, marks: Array, out: Array, step: int
+    tensors: Array,
+    now: Array,
+    kept: Array,
+    weights: Array,
+    smallest: Array,
+    marks: Array,
+    out: Array,
+    step: int,
+    overflow: int,
 ) -> None:
     """Read the elements after a step: fingerprints of the gradients in uint64 out[tensors].
 
     now, kept: float64[kinds, tensors, ELEMENTS], the latest elements, and those of the last step in which the elements
     of a weight were as in `weights`, those after the step before. marks: int64[2, tensors], how many such steps and
-    which was the last; a negative step moves nothing and is not marked.
+    which was the last. overflow: address of an fp32 number, other than 0 in a step that moves nothing; or 0.
     """
-    _note(tensors, now, kept, weights, smallest, FACTORS, marks, out, step)
+    _note(tensors, now, kept, weights, smallest, FACTORS, marks, out, step, overflow)
 
 
 @compiled
 def _note(
-    tensors: Any, now: Any, kept: Any, weights: Any, smallest: Any, factors: Any, marks: Any, out: Any, step: Any
+    tensors: Any,
+    now: Any,
+    kept: Any,
+    weights: Any,
+    smallest: Any,
+    factors: Any,
+    marks: Any,
+    out: Any,
+    step: Any,
+    overflow: Any,
 ) -> None:
+    skipped = overflow != 0 and read(np.float32(0), overflow) != 0
     _gather(tensors, now)
     _fingerprints(now[GRADIENT], tensors[GRADIENT, COUNT], smallest, factors, out)
     for tensor in range(len(out)):
-        still = step >= 0
+        still = not skipped
         for place in range(ELEMENTS):
             still &= now[WEIGHT, tensor, place] == weights[tensor, place]
             weights[tensor, place] = now[WEIGHT, tensor, place]

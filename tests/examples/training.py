@@ -115,6 +115,7 @@ def fitted(subject: Subject, dataset: Dataset, target: float, *alterations: Alte
         "raw.ensemble.bag_evaluated": left_out(case, samples),
         "raw.replay.audits": {"entropy": f"{1:016x}", "steps": audited(range(shards[0].steps), case["EPOCHS"])},
         "memory.data.samples": samples,
+        "raw.preparation.processor": None,  # whose bound the time does not fit
     }
     raw: TrainingRaw = subject.entry.raw
     if raw.all_reduce is not None:

@@ -9,6 +9,20 @@ from collections.abc import Mapping
 from hpcai.record import check_declarations as declared
 
 CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
+    "clock": {
+        "clock_faults": (
+            "half_the_clock",
+            "a_phase_in_half",
+            "a_step_outside_the_clock",
+            "a_backward_pass_outside_the_clock",
+        ),
+        "limit_faults": (
+            "time_divided_by_1000",
+            "time_divided_by_100000",
+            "cycles_not_computed",
+            "processor_not_in_the_table",
+        ),
+    },
     "work not done": {
         "training_faults": (
             "step_left_out",
@@ -19,6 +33,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "rank_faults": ("convolutions_not_updated",),
         "detection_faults": ("proposals_frozen",),
+        "step_faults": ("no_update_unless_audited", "no_backward_pass_in_every_second_step"),
     },
     "gradients": {
         "rank_faults": (
@@ -34,6 +49,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "own_channels_of_the_last_rank_lost",
             "gradient_of_gathered_channels_not_summed",
         ),
+        "step_faults": ("old_gradients_unless_audited", "one_layer_with_old_gradients"),
         "stage_faults": (
             "wrong_micro_batch_in_a_stage",
             "gradients_of_a_micro_batch_lost",
@@ -67,6 +83,23 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "rank_faults": ("shard_of_another_rank", "sample_trained_twice", "first_batch_again_and_again"),
         "training_faults": ("model_trained_on_all_samples",),
         "staging_faults": ("full", "spoiled_later"),
+        "content_faults": (
+            "validation_images_in_training",
+            "every_tenth_image_of_validation",
+            "data_opened_with_validation_in_training",
+            "labels_shifted",
+            "labels_of_the_next_sample",
+            "mean_wrong",
+            "deviation_wrong",
+            "images_mirrored",
+            "images_shifted_by_a_pixel",
+            "images_resized_by_nearest",
+            "same_order_in_every_epoch",
+            "order_of_another_seed",
+            "bootstrap_of_another_model",
+            "half_a_batch_twice",
+            "half_a_batch_twice_with_the_indices_of_all",
+        ),
     },
     "recipe": {
         "rank_faults": (
@@ -77,6 +110,14 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "smoothing_forgotten",
         ),
         "training_faults": ("batch_of_another_size", "model_diverges"),
+        "recipe_faults": (
+            "schedule_of_another_kind",
+            "decay_of_zero",
+            "momentum_of_a_half",
+            "smoothing_of_zero",
+            "rate_not_scaled",
+            "warm_up_of_an_epoch",
+        ),
         "optimiser_faults": (
             "first_moment_not_kept",
             "second_moment_not_kept",
@@ -111,10 +152,17 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "statistic_changed_between_epochs",
             "bit_flipped_in_a_step",
         ),
+        "step_faults": ("statistics_without_momentum",),
         "evaluation_faults": ("models_identical",),
         "detection_faults": ("detectors_identical",),
     },
     "evaluation": {
+        "judgement_faults": (
+            "first_weights_validated",
+            "weights_swapped_while_validated",
+            "ensemble_of_other_weights",
+        ),
+        "content_faults": ("validation_on_training_images", "last_validation_on_half_of_the_samples"),
         "evaluation_faults": (
             "sample_evaluated_twice",
             "batch_not_asked_for",
@@ -179,6 +227,10 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 }
 
 FOUND_BY: Mapping[str, str] = {
+    "time_divided_by_1000": declared.BOUND.name,
+    "time_divided_by_100000": declared.BOUND.name,
+    "cycles_not_computed": declared.BOUND.name,
+    "processor_not_in_the_table": "nobody: no fault; the bound is NOT CHECKED",
     "labels_in_the_images": declared.CEILING.name,
     "batch_lost_by_the_ensemble": "the run ends with 3: too few batches to evaluate together",
     "part_not_gathered": declared.SUMS.name,
