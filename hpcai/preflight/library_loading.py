@@ -6,6 +6,7 @@ import numpy as np
 import torch
 
 from hpcai import networks
+from hpcai.clock import now
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
 from hpcai.data.source import source_of
@@ -14,12 +15,15 @@ from hpcai.inputfile import Case
 from hpcai.kernels import conv2d
 from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
+from hpcai.kernels.cycles.numba_cpu import ITERATIONS, burst
 from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.preflight.preconditions import preconditions
 from hpcai.train.optimisers import build_optimiser
 from hpcai.train.profiler import by_class, profiler
 from hpcai.train.recipe import Recipe
+from hpcai.train.state import TrainingState
+from hpcai.train.step_elements import StepElements
 from hpcai.workloads.registry import workload
 
 SIDE, SAMPLES = 8, 4
@@ -37,6 +41,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     for (_, spec), case in {(case.workload, case.dataset): case for case in trained}.items():
         source_of(case).load(spec)
     if device.type == "cpu" and trained:
+        burst(now, ITERATIONS)
         _normalise(any(case.dataset.startswith("imagenet:") for case in trained))
     if trained:
         _train(trained[0], device)
@@ -86,10 +91,13 @@ def _train(case: Case, device: torch.device) -> None:
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     recipe = Recipe.of(case.settings)
     optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
+    elements = StepElements(TrainingState(module, optimiser, device), recipe.rule, 1)
     images = ArraySplit(np.zeros((SAMPLES, 1, SIDE, SIDE), np.uint8), np.zeros(SAMPLES, np.int64))
     loader = Loader(images, device, (0.5,), (0.5,), batch=SAMPLES)
     with profiler(device) as recorded:
         for x, y, _ in loader([np.arange(SAMPLES)]):
             torch.nn.functional.cross_entropy(module(x), y).backward()
             optimiser.step()
+            elements.begin()
+            elements.note()
     by_class(recorded.key_averages(), device)

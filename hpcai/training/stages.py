@@ -192,10 +192,10 @@ class _Stages(Generic[Entry, Together, Raw]):
     def raw(self, preparation: Preparation, together: Together, miscounted: int, shutdown: Shutdown) -> Raw:
         """The measurements of all ranks; `miscounted` is of the ensemble's validation."""
         trained, group, samples = self.trained, self.group, len(self.dataset.validation)
-        memory.release_unused()  # the profiler's records would fragment the memory of a step's large blocks
         with self.phases.measure("replay"):
             deviation = evaluation_deviation(trained, self.case.precision)
             content = data_content(self.case, self.dataset, group)
+        memory.release_unused()  # the profiler's records would fragment the memory of a step's large blocks
         with self.phases.measure("profile"):
             operators = profiled(trained, group, shutdown)
         accounting = self.account.closed(self.phases, group.active)

@@ -27,7 +27,7 @@ LETTERS = (
 MEANINGS = (
     "ratio: time of the vendor / time of custom; of peak: share of the FMA peak of that type; "
     "residual: at most 1, of int8 wrong elements or random sums; "
-    "bound: what the processor's cycles and units allow, of vectors GB/s"
+    "bound: by the processor's cycles and units"
 )
 NONE = "-"
 
