@@ -29,13 +29,13 @@ def folder(tmp_path):
 @pytest.mark.parametrize("compressed", [True, False])
 def test_files_are_read_right(tmp_path, compressed):
     train, validation = read_folder(write_set(tmp_path / "set", TRAIN, VALIDATION, compressed))
-    for split, classes in ((train, TRAIN), (validation, VALIDATION)):
-        everything = np.arange(len(classes))
+    for number, (split, classes) in enumerate(((train, TRAIN), (validation, VALIDATION))):
+        everything, expected = np.arange(len(classes)), images(classes, number)[:, None]
         assert len(split) == len(classes)
-        assert np.array_equal(split.images(everything), images(classes)[:, None])
+        assert np.array_equal(split.images(everything), expected)
         assert np.array_equal(split.labels(everything), classes)
         assert (split.images(everything).dtype, split.labels(everything).dtype) == (np.uint8, np.int64)
-        assert np.array_equal(split.images(np.array([7, 3, 7]))[:, 0], images(classes)[[7, 3, 7]])
+        assert np.array_equal(split.images(np.array([7, 3, 7])), expected[[7, 3, 7]])
 
 
 LABELS, IMAGES = "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte"
