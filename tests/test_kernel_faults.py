@@ -15,7 +15,7 @@ IN_A_GROUP = {
     "none": set(),
     "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS},
     "batch_norm_backward_lacks_a_term": {LOSS, GRADIENT},
-    "statistics_not_kept": {LOSS, STATISTICS},
+    "statistics_not_kept": {LOSS, STATISTICS, DEVIATION},
     "nothing_added_in_evaluation": {LOSS},
 }
 # Two models, one rank each.

@@ -53,7 +53,7 @@ MACHINE = re.compile(
 )
 # The place of the largest rounding error depends on the processor.
 CHANGING = re.compile(
-    r"(?<=entropy )\w+|(?<=time, replays beside it )[\d.%]+|(?<=copies of steps )[\d.%]+|"
+    r"(?<=entropy )\w+|(?<=time, checks beside it )[\d.%]+|(?<=copies of steps )[\d.%]+|"
     r"(?<=largest deviation: ).+|(?<=largest lost: ).+|"
     r"(?<=HPCAI bench )\S+|(?<=fingerprint=)\w+|(?<=version=)\S+|\d{4}-\d\d-\d\dT[\d:+]+|(?<=backend )(gloo|nccl)"
     r"|(?<=\n)(index|P|Q)=\d+|\s*(?!0\.0000000\b)\b\d+\.\d+(e[+-]\d+)?"

@@ -14,8 +14,10 @@ from fault_runs import (
     LOSS,
     LOST,
     OPERATIONS,
+    OTHERS,
     SAME,
     SAMPLES,
+    STALE,
     VALIDATION,
     Run,
     WeatherRun,
@@ -43,7 +45,7 @@ IN_A_GROUP = {
     "frames_delivered_twice": {VALIDATION},
     "frames_beyond_the_last": {VALIDATION},
     "frame_found_twice": {VALIDATION},
-    "bit_flipped_after_training": {SAME, CHANGED},
+    "bit_flipped_after_training": {SAME, CHANGED, OTHERS},
     "gradient_of_a_rank_dropped": {DEVIATION, LOST},
 }
 # Two detectors, one rank each.
@@ -51,7 +53,7 @@ IN_AN_ENSEMBLE = {
     "detectors_identical": {APART},
     "frames_met_twice": {VALIDATION},
     "frames_delivered_twice_to_the_ensemble": {VALIDATION},
-    "proposals_frozen": {DEVIATION, LOST, OPERATIONS},
+    "proposals_frozen": {DEVIATION, LOST, OPERATIONS, STALE},
     "sample_trained_twice": {SAMPLES},
     "model_diverges": {LOSS},
 }

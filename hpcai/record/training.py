@@ -113,7 +113,7 @@ class Replay(Record, kw_only=True):
         NonNegative | None, about("copies of audited steps / training time, of which they are part; the worst rank")
     ] = None
     outside_share: Annotated[
-        NonNegative | None, about("replays of audited steps / training time; the worst rank")
+        NonNegative | None, about("replays and other checks after epochs / training time; the worst rank")
     ] = None
     audits: Annotated[Audits | None, about("audited steps of the first model; null of a search")] = None
 

@@ -148,7 +148,7 @@ def replay_notes(replay: Replay) -> Iterator[str]:
     if replay.inside_share is not None and replay.outside_share is not None:
         drawn = f", drawn from entropy {replay.audits.entropy}" if replay.audits else ""
         yield (
-            f"Replay  : copies of steps {replay.inside_share:.2%} of the training time, replays beside it "
+            f"Replay  : copies of steps {replay.inside_share:.2%} of the training time, checks beside it "
             f"{replay.outside_share:.1%}{drawn}"
         )
 

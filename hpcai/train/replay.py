@@ -6,7 +6,6 @@ from typing import NamedTuple
 
 import torch
 
-from hpcai import clock
 from hpcai.comm.grid import Group
 from hpcai.data.audit_draws import ENTROPY_BITS, drawn_steps
 from hpcai.data.bootstrap import Sampler
@@ -79,7 +78,7 @@ class AuditedSteps:
         self.content: TrainingContent | Unchecked = Unchecked()
         self.entropy = 0  # the same on all ranks of the group
         self.done: list[Audited] = []
-        self.inside, self.outside = 0.0, 0.0  # seconds that the copies and the replays took
+        self.inside, self.outside = 0.0, 0.0  # seconds of the copies, and of all checks after epochs
 
     def begin(self, training_seconds: float, epoch_seconds: float) -> None:
         """An epoch begins or resumes: draw its audited steps. Collective over the group.
@@ -119,14 +118,13 @@ class AuditedSteps:
     def replayed(self) -> Iterator[tuple[str, Comparison]]:
         """Replay the audited steps of the epoch that has ended: where, and the comparison. Collective over the group.
         """
-        epoch, begun = self._state.progress.epoch, clock.now()
+        epoch = self._state.progress.epoch
         self.inside += float(self._marks.intervals(self._marked)[::2].sum()) if self._marked else 0.0
         for step, snapshot in self._of.items():
             where = f"model {self.group.coordinates.group}, epoch {epoch + 1}, step {step + 1}"
             yield where, self._comparison(epoch, step, snapshot)
             self.done.append(Audited(epoch, step))
         self._of = {}
-        self.outside += clock.now() - begun
 
     def _comparison(self, epoch: int, step: int, snapshot: StepSnapshot) -> Comparison:
         augmented = self._loader.augmentation(

@@ -9,7 +9,7 @@ from functools import partial
 import torch
 from mpi4py import MPI
 
-from hpcai.clock import synchronise
+from hpcai.clock import now, synchronise
 from hpcai.comm.grid import Group
 from hpcai.data.philox import Integers
 from hpcai.formulas import clocks
@@ -45,7 +45,7 @@ class Findings:
     others: int = 0  # evaluations of weights other than the last ones
     clocks: float = 0.0  # deviation of the two clocks in the timed region / what is allowed
     inside_share: float = 0.0  # of the training time: copies of audited steps
-    outside_share: float = 0.0  # replays / training time
+    outside_share: float = 0.0  # replays and other checks after epochs / training time
 
     def add(self, others: "Findings") -> None:
         """Add the findings of another training of this rank."""
@@ -98,7 +98,7 @@ class TrainingChecks:
 
     def close(self) -> None:
         """The epoch has ended: check samples, audited steps and gradients; record checksums. Collective."""
-        progress, found = self._state.progress, self.findings
+        progress, found, begun = self._state.progress, self.findings, now()
         self._epoch_seconds = progress.training_seconds - self._begun
         found.wrong_epochs += self._account.differs(progress.epoch, self._start)
         self.audited.content.close(progress.epoch, self.audited.objective)
@@ -110,6 +110,7 @@ class TrainingChecks:
         stale, still = self._elements.judged(progress.epoch * self._steps + self._start, self._rate)
         found.stale, found.still = found.stale + stale, found.still + still
         self.record_checksums()
+        self.audited.outside += now() - begun
 
     def _rate(self, step: int) -> float:
         return self._recipe.rate(step, self._steps)
