@@ -14,6 +14,7 @@ import sys
 import tempfile
 from dataclasses import replace
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,7 @@ class Turns:
     def ratios(self) -> list[float]:
         """Seconds of each epoch with checks / those of the next one without; the first pair does not count."""
         ends = [*self._ends, self._phases.seconds["training"]]
-        seconds = [end - begin for begin, end in zip(ends, ends[1:], strict=False)]
+        seconds = [end - begin for begin, end in pairwise(ends)]
         return [on / off for on, off in zip(seconds[2::2], seconds[3::2], strict=False)]
 
 
