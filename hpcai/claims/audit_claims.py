@@ -46,6 +46,11 @@ COPIES = Claim(
     lambda subject: (subject.entry.raw.replay.inside_share or 0.0) <= 1,
     changed("raw.replay.inside_share", 1.5),
 )
+OF_TRIALS = Claim(
+    "replay.audits: of one training, not of trials",
+    lambda subject: subject.entry.raw.replay.audits is None,
+    changed("raw.replay.audits", {"entropy": "0" * 16, "steps": []}),
+)
 AUDITS = (
     COPIES,
     Claim("replay.audits: steps drawn from the entropy", _drawn, changed("raw.replay.audits.entropy", "0" * 16)),
