@@ -31,7 +31,8 @@ NONSENSE = (None, [], {}, "x", "1", -1, 0, 1e308, True, [[]], [0] * 3, *UNHOLDAB
 # Numbers that can be altered to some extent if all else is computed again: no other number depends on them.
 UNPROVEN = {
     "raw.residuals.scaled.value", "raw.residuals.elementwise.value", "raw.replay.steps", "raw.replay.deviation.value",
-    "raw.replay.lost.value", "raw.replay.outside_share", "raw.duplicates", "raw.trials.nbytes", "raw.trials.planned_bytes", "raw.trials.given",
+    "raw.replay.lost.value", "raw.replay.outside_share",
+    "raw.duplicates", "raw.trials.nbytes", "raw.trials.planned_bytes", "raw.trials.given",
     "raw.trials.started", "raw.trials.returned", "raw.trials.curve.seconds", "raw.trials.curve.loss",
     "raw.trials.curve.validation_loss", "raw.trials.curve.correct", "raw.coordinator.requests",
     "raw.coordinator.busy_seconds", "raw.coordinator.wait_mean", "raw.coordinator.wait_max", "raw.proposals.count",
