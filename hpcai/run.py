@@ -15,6 +15,7 @@ from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, l
 from hpcai.comm.nodes import VARIABLE, assumed_ranks
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, on_all_ranks
+from hpcai.data.dataset_paths import crops
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
 from hpcai.machine import inventory, memory, program_source
@@ -36,7 +37,6 @@ from hpcai.results.measured import Measured, Stopped
 from hpcai.train.all_reduce_paths import refuse_unequal_nodes
 from hpcai.workloads import registry
 
-CROPPED = "imagenet:"  # values of DATASET whose images are cropped
 MOST_REASONS = 20  # that are printed before the first test
 
 
@@ -52,7 +52,7 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     cases = _cases(problem, world, accelerators(world, device))
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
-    cropped = any(str(case.settings.get("DATASET")).startswith(CROPPED) for case in cases)
+    cropped = any(case.trains and crops(case.dataset) for case in cases)
     on_all_ranks(world.comm, lambda: generator_answers.check(cropped))
     agreed(world.comm, lambda: check(cases, device))
     checks = device.type == "cuda" or world.node.rank == 0

@@ -11,17 +11,23 @@ FILES = {
     "validation": ("t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"),
 }
 GENERATED = "generated"  # value without files
+IMAGENET = "imagenet"  # kind of packed images, of which crops are used
 INDEX = "index.json"  # index of a folder with image shards
 PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
 WEATHER = "extremeweather"
 WEATHER_INDEX = "weather.json"  # index of a folder with shards of climate fields
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
 YEARS = "climo_*.h5"
-ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | imagenet:PATH"
+ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | {IMAGENET}:PATH"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
     " `apt-get download dataset-fashion-mnist`, `dpkg -x dataset-fashion-mnist_*.deb PATH` and fashion:PATH"
 )
+
+
+def crops(spec: str) -> bool:
+    """Whether a DATASET value is of images of which crops are used."""
+    return spec.partition(":")[0] == IMAGENET
 
 
 def locate(spec: str) -> Path:
@@ -37,7 +43,7 @@ def locate(spec: str) -> Path:
 
 def _located(spec: str) -> Path:
     kind, colon, path = spec.partition(":")
-    if kind == "imagenet" and path:
+    if kind == IMAGENET and path:
         return _shards(spec, Path(path).expanduser())
     if kind == WEATHER and path:
         return _fields(spec, Path(path).expanduser())

@@ -7,6 +7,7 @@ import torch
 
 from hpcai import networks
 from hpcai.clock import now
+from hpcai.data.dataset_paths import crops
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.image_loader import Loader
 from hpcai.data.source import source_of
@@ -42,7 +43,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
         source_of(case).load(spec)
     if device.type == "cpu" and trained:
         burst(now, ITERATIONS)
-        _normalise(any(case.dataset.startswith("imagenet:") for case in trained))
+        _normalise(any(crops(case.dataset) for case in trained))
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
