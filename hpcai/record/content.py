@@ -38,3 +38,8 @@ class Delivered(Record, kw_only=True):
     validations: Annotated[Count, about("validations whose content was summed, with that of the ensemble, all models")]
     differing_validations: Annotated[Count, about("of these, with another content than the first, all ranks")]
     data: Annotated[DataContent, about("content of both splits")]
+
+
+WhatArrived = Annotated[
+    Delivered | None, about("what arrived at the networks against second implementations; null in older results")
+]

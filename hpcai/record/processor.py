@@ -40,3 +40,6 @@ class Processor(Record, kw_only=True):
             unit="Hz",
         ),
     ]
+
+
+RanksProcessor = Annotated[Processor | None, about("processor of the ranks; null in older results")]

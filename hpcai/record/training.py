@@ -5,7 +5,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from msgspec import Meta
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
-from hpcai.record.content import Delivered
+from hpcai.record.content import WhatArrived
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
@@ -20,11 +20,11 @@ from hpcai.record.preflight import (
     VendorComparison,
     Worst,
 )
-from hpcai.record.processor import Processor
+from hpcai.record.processor import RanksProcessor
 from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
-from hpcai.record.wall_time import Accounting
+from hpcai.record.wall_time import AccountingOfTest
 
 
 class Preparation(Record, kw_only=True):
@@ -40,7 +40,7 @@ class Preparation(Record, kw_only=True):
         VendorComparison | None, about("KERNELS other than vendor only: comparison with the vendor's")
     ] = None
     kernel_choice: Annotated[KernelChoice | None, about("KERNELS auto only: times and choice")] = None
-    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
+    processor: RanksProcessor = None
 
 
 class Work(Record, kw_only=True):
@@ -197,10 +197,8 @@ class TrainingRaw(Record, kw_only=True):
     pipeline: Annotated[Pipelined | None, about("PARALLEL pipeline and mixed only: the stages")] = None
     loading: Annotated[Loading | None, about("loading of the training samples")] = None
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
-    accounting: Annotated[Accounting | None, about("phases of the test; null in older results")] = None
-    delivered: Annotated[
-        Delivered | None, about("what arrived at the networks against second implementations; null in older results")
-    ] = None
+    accounting: AccountingOfTest = None
+    delivered: WhatArrived = None
     evaluation_deviation: Annotated[
         float | None, about("PARALLEL other than data only: evaluation against the simple path / bound, worst sample")
     ] = None

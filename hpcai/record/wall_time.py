@@ -20,3 +20,6 @@ class Accounting(Record, kw_only=True):
     wall: Annotated[Seconds, about("from the first phase to the end of the last, by the second clock", unit="s")]
     phases: Annotated[Seconds, about("sum of the phases", unit="s")]
     between: Annotated[Seconds, about("between phases: waits for other ranks, records", unit="s")]
+
+
+AccountingOfTest = Annotated[Accounting | None, about("phases of the test; null in older results")]

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from hpcai.kernels.spec import DTYPES
 from hpcai.record.entry import Table
-from hpcai.record.processor import Processor
+from hpcai.record.processor import RanksProcessor
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about, one_of
 
 KernelName = Literal["gemm", "conv2d", "fma_peak", "triad", "copy"]
@@ -54,7 +54,7 @@ class KernelsRaw(Record, kw_only=True):
     ranks: Annotated[Positive, about("ranks that compute at once")]
     missing: Annotated[tuple[MissingKernel, ...], about("kernels that could not be measured")]
     rows: Annotated[tuple[MeasuredKernel, ...], about("products and ceilings measured")]
-    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
+    processor: RanksProcessor = None
 
 
 class KernelRow(MeasuredKernel, kw_only=True):

@@ -3,17 +3,17 @@
 from typing import Annotated, Literal
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
-from hpcai.record.content import Delivered
+from hpcai.record.content import WhatArrived
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
-from hpcai.record.processor import Processor
+from hpcai.record.processor import RanksProcessor
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, Sha256, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Replay
 from hpcai.record.trial import End, Hyperparameters, Operation, Trial
-from hpcai.record.wall_time import Accounting
+from hpcai.record.wall_time import AccountingOfTest
 from hpcai.workloads.nas.score_record import SearchScores
 
 EndedBy = Literal["trials", "rounds", "duration", "converged", "exhausted"]
@@ -123,7 +123,7 @@ class SearchMeasured(Record, kw_only=True):
     seconds: Annotated[Seconds, about("duration of the search", unit="s")]
     group_seconds: Annotated[GroupSeconds, about("time of the groups by activity", unit="s")]
     replay: Annotated[Replay, about("replayed steps")]
-    accounting: Annotated[Accounting | None, about("phases of the test; null in older results")] = None
+    accounting: AccountingOfTest = None
     coordinator: Annotated[Coordinator, about("coordinator's answers")]
     proposals: Annotated[Proposals, about("proposals of networks")]
     largest_deviation: Annotated[float, about("largest deviation of a child's outputs from its parent's, relative")]
@@ -135,10 +135,8 @@ class SearchMeasured(Record, kw_only=True):
     loading: Annotated[
         Loading | None, about("loading of the training samples of all trials, without those of lost trials")
     ] = None
-    delivered: Annotated[
-        Delivered | None, about("what arrived at the networks against second implementations; null in older results")
-    ] = None
-    processor: Annotated[Processor | None, about("processor of the ranks; null in older results")] = None
+    delivered: WhatArrived = None
+    processor: RanksProcessor = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None
