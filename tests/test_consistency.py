@@ -18,12 +18,14 @@ from hpcai.verification import verify
 Json = dict[str, Any]
 
 # Numbers that can be altered to some extent if fingerprint and digest are computed again: no other number
-# # depends on them.
+# depends on them.
 SECONDS = {
     "start_up", "set_up", "residuals", "warm_up", "training", "data_wait", "validation", "ensemble",
     "exposed_communication", "profile", "replay",
 }  # fmt: skip
 UNPROVEN = {
+    "raw.delivered.samples", "raw.delivered.positions",  # as many as were drawn; 0 would be refused
+    *(f"raw.preparation.processor.{name}" for name in ("family", "model", "units", "cycles")),
     "raw.preparation.warmup_steps", "raw.replay.deviation.value", "raw.replay.lost.value",
     "raw.preparation.residuals.scaled.value", "raw.preparation.residuals.elementwise.value",
     "raw.curve.seconds", "raw.curve.loss", "raw.curve.correct", "raw.ensemble.correct", "raw.ensemble.agreeing_pairs",

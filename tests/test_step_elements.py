@@ -79,6 +79,18 @@ def test_a_tensor_with_an_old_gradient_is_counted_in_each_step() -> None:
     assert findings(trained) == (trained.shard.steps - 1, 0)
 
 
+def test_elements_are_taken_where_gradients_are_not_0() -> None:
+    trained = training(alone(), samples=160, epochs=1)
+    weight, seen = weight_of(trained), slice(8, 16)
+    mask = torch.zeros(weight.numel())
+    mask[seen] = 1
+    weight.register_hook(lambda gradient: gradient * mask.as_strided(gradient.shape, gradient.stride()))
+    elements = trained.checks._elements
+    trained.warm_up()
+    run = next(run for each, run in zip(elements._weights, elements._runs, strict=True) if each is weight)
+    assert 6 <= run.first <= 10 and run.length == 8
+
+
 def test_missing_gradients_are_counted() -> None:
     trained = training(alone(), samples=160, epochs=1)
     trained.state.optimiser.register_step_post_hook(lambda *_: setattr(weight_of(trained), "grad", None))

@@ -101,7 +101,6 @@ class DeviceReader:
     ) -> None:
         self._runs, tensors = runs, len(runs)
         self._read: list[tuple[torch.Tensor, torch.Tensor]] = []  # elements of weights and state, and where they go
-        self._counts = torch.tensor([run.length for run in runs], device=device)
         tiny = [torch.finfo(each.dtype).tiny for each in parameters]
         self._smallest = torch.tensor(tiny, dtype=torch.float64, device=device)
         self._now = torch.zeros(kinds, tensors, ELEMENTS, dtype=torch.float64, device=device)
@@ -114,7 +113,7 @@ class DeviceReader:
     def begin(self, sources: Sequence[Sequence[torch.Tensor | None]]) -> None:
         self._still.zero_()
         self._read = [
-            (_part(tensor, run), part)
+            (in_memory(tensor, run), part)
             for tensors, parts in zip(sources, self._parts[WEIGHT:], strict=True)
             for tensor, run, part in zip(tensors, self._runs, parts, strict=True)
             if tensor is not None
@@ -123,12 +122,10 @@ class DeviceReader:
         self._weights.copy_(self._now[WEIGHT])
 
     def read(self, step: int, gradients: Sequence[torch.Tensor], overflow: torch.Tensor | None) -> None:
-        own = [_part(gradient, run) for gradient, run in zip(gradients, self._runs, strict=True)]
+        own = [in_memory(gradient, run) for gradient, run in zip(gradients, self._runs, strict=True)]
         sources, parts = zip(*self._read, strict=True)
         vendor.gather([*own, *sources], [*self._parts[GRADIENT], *parts])
-        vendor.fingerprints(
-            self._now[GRADIENT], self._counts, self._smallest, self._factors, self._fingerprints[step]
-        )
+        vendor.fingerprints(self._now[GRADIENT], self._smallest, self._factors, self._fingerprints[step])
         still = (self._now[WEIGHT] == self._weights).all(dim=1)
         still = still if overflow is None else still & (overflow == 0)
         self._still += still
@@ -154,6 +151,6 @@ def _code(kind: torch.dtype) -> int:
     return TYPES.index(str(kind).removeprefix("torch."))
 
 
-def _part(tensor: torch.Tensor, run: Run) -> torch.Tensor:
+def in_memory(tensor: torch.Tensor, run: Run) -> torch.Tensor:
     """The elements of a run, as they follow in memory."""
     return tensor.detach().as_strided((run.length,), (1,), tensor.storage_offset() + run.first)

@@ -90,13 +90,13 @@ class Training:
     def warm_up(self) -> int:
         """Run every shape once before the clock, then restore the state. Returns the number of steps."""
         before = self.state.snapshot()
-        self.checks.record_checksums()
+        self.checks.begin_warm_up()
         steps = [*range(min(self.warmup_steps, self.shard.steps)), self.shard.steps - 1]
         runs = self.execution.settle(
             lambda: self.run_uncredited(steps), lambda: self.validation.warm_up(self.execution.eval_module)
         )
         self.state.restore(before)
-        self.checks.check_weights()
+        self.checks.end_warm_up()
         return runs * len(steps)
 
     def run_uncredited(self, steps: Iterable[int]) -> None:

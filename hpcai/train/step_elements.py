@@ -1,21 +1,24 @@
 """Freshness of every step, judged by a few elements: no gradient of an earlier step, and weights that move.
 
 In the timed region a rank reads up to 8 neighbouring elements of each gradient, weight and state tensor; between epochs
-they are judged. The places are drawn from the system's entropy.
+they are judged. The places are drawn from the system's entropy, among those where gradients of the warm-up are not 0:
+where maps are small, those of a kernel's border are 0 in every step.
 """
 
 from collections.abc import Callable
+from functools import cached_property
 from secrets import randbelow
 from typing import NamedTuple, cast
 
 import numpy as np
 import torch
 
-from hpcai.kernels.fingerprint import ELEMENTS
-from hpcai.train.element_readers import GRADIENT, STATE, WEIGHT, Notes, Run, reader
+from hpcai.kernels.fingerprint import ELEMENTS, LEAST
+from hpcai.train.element_readers import GRADIENT, STATE, WEIGHT, Notes, Reader, Run, in_memory, reader
 from hpcai.train.state import TrainingState
 from hpcai.update_rules.rule import BeforeStep, UpdateRule, Vector
 
+DRAWN = 32  # runs of a tensor, of which the one with most elements other than 0 is taken
 MOST_STILL = 2  # spacings of a weight's type: a larger move changes the weight, however it is rounded
 
 
@@ -36,8 +39,19 @@ class StepElements:
         self._state, self._rule = state, rule
         self._weights: list[torch.Tensor] = list(state.module.parameters())
         self._runs = [_drawn(weight.numel()) for weight in self._weights]
-        self._reader = reader(self._weights, self._runs, state.device, STATE + len(rule.state), steps)
+        self._placed = [False] * len(self._weights)
         self._most, self._noted, self._missing, self._located = steps, 0, 0, False
+
+    def place(self) -> None:
+        """Take runs of elements whose gradients are not 0 in this step of a warm-up. Waits for the device."""
+        for tensor, weight in enumerate(self._weights):
+            if weight.grad is not None and not self._placed[tensor]:
+                self._runs[tensor], self._placed[tensor] = _placed(weight.grad)
+
+    @cached_property
+    def _reader(self) -> Reader:
+        kinds = STATE + len(self._rule.state)
+        return reader(self._weights, self._runs, self._state.device, kinds, self._most)
 
     def begin(self) -> None:
         """An epoch begins or resumes."""
@@ -95,6 +109,14 @@ class StepElements:
 def _drawn(elements: int) -> Run:
     count = min(ELEMENTS, elements)
     return Run(randbelow(elements - count + 1), count)
+
+
+def _placed(gradient: torch.Tensor) -> tuple[Run, bool]:
+    """Of some runs of a gradient the one with most elements other than 0, and whether these are enough."""
+    runs = [_drawn(gradient.numel()) for _ in range(DRAWN)]
+    places = torch.tensor([range(run.first, run.first + run.length) for run in runs], device=gradient.device)
+    known = (in_memory(gradient, Run(0, gradient.numel()))[places].abs() >= torch.finfo(gradient.dtype).tiny).sum(1)
+    return runs[int(known.argmax())], int(known.max()) >= min(LEAST, gradient.numel())
 
 
 def _repeated(notes: Notes) -> int:

@@ -71,6 +71,16 @@ class TrainingChecks:
         self.findings, self.contents = Findings(), ContentFindings()
         self.before, self.after = audited.before, audited.after
 
+    def begin_warm_up(self) -> None:
+        """The warm-up begins: weights are recorded, and places of elements chosen in its steps."""
+        self.record_checksums()
+        self._state.updated = self._elements.place
+
+    def end_warm_up(self) -> None:
+        """The warm-up has ended and must have left the weights as they were."""
+        self._state.updated = nothing
+        self.check_weights()
+
     def start(self) -> None:
         """The training begins or resumes, after the warm-up."""
         self._state.backward_begins, self._state.updated = self.region.backward, self._updated

@@ -6,7 +6,7 @@ import numpy as np
 
 from ..cpu.compiled import compiled
 from ..cpu.load_store import read
-from . import ELEMENTS, FACTORS, LEAST, TYPES
+from . import ELEMENTS, FACTORS, LEAST, SHIFTS, TYPES
 
 __all__ = ["ADDRESS", "COUNT", "KIND", "fingerprints", "gather", "note"]
 
@@ -108,11 +108,13 @@ def _of_half(word: Any) -> Any:
 
 @compiled
 def _fingerprints(elements: Any, counts: Any, smallest: Any, factors: Any, out: Any) -> None:
-    words = elements.view(np.uint64)
+    words = elements.view(np.int64)
     for tensor in range(len(counts)):
-        known, total = counts[tensor] >= LEAST, np.uint64(0)
+        finite, normal, total = True, 0, np.uint64(0)
         for place in range(min(counts[tensor], ELEMENTS)):
             size = np.abs(elements[tensor, place])
-            known &= smallest[tensor] <= size < np.inf
-            total += words[tensor, place] * factors[place]
-        out[tensor] = total | np.uint64(1) if known else np.uint64(0)
+            finite &= size < np.inf
+            normal += smallest[tensor] <= size
+            word = words[tensor, place]
+            total += np.uint64(word ^ word >> SHIFTS[0] ^ word >> SHIFTS[1]) * factors[place]
+        out[tensor] = total | np.uint64(1) if finite and normal >= LEAST else np.uint64(0)

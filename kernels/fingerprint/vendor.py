@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from . import ELEMENTS, FACTORS, LEAST
+from . import FACTORS, LEAST, SHIFTS
 
 
 def gather(runs: Sequence[Tensor], out: Sequence[Tensor]) -> None:
@@ -18,12 +18,13 @@ def factors(device: torch.device) -> Tensor:
     return torch.from_numpy(FACTORS.view("int64").copy()).to(device)
 
 
-def fingerprints(elements: Tensor, counts: Tensor, smallest: Tensor, factors: Tensor, out: Tensor) -> None:
+def fingerprints(elements: Tensor, smallest: Tensor, factors: Tensor, out: Tensor) -> None:
     """Fill int64 out[tensors], the bits of unsigned numbers, from float64 elements[tensors, ELEMENTS].
 
-    Elements beyond the counts must be 0; smallest: normal numbers of the types.
+    Elements beyond a tensor's last must be 0; smallest: normal numbers of the types.
     """
     sizes = elements.abs()
-    taken = torch.arange(ELEMENTS, device=elements.device) < counts[:, None]
-    known = ((sizes >= smallest[:, None]) & sizes.isfinite() | ~taken).all(1) & (counts >= LEAST)
-    out.copy_(((elements.view(torch.int64) * factors).sum(1) | 1) * known)
+    known = sizes.isfinite().all(1) & ((sizes >= smallest[:, None]).sum(1) >= LEAST)
+    words = elements.view(torch.int64)
+    mixed = words ^ words >> SHIFTS[0] ^ words >> SHIFTS[1]
+    out.copy_(((mixed * factors).sum(1) | 1) * known)
