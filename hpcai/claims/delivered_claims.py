@@ -1,8 +1,9 @@
 """Claims about what arrived at the networks: how often it was compared."""
 
+from hpcai.claims.image_data_claims import is_packed
 from hpcai.claims.shards import evaluated
 from hpcai.inputfile import Case
-from hpcai.record.content import Delivered
+from hpcai.record.content import ONE_IN, Delivered
 from hpcai.record.training import TrainingRaw
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
@@ -40,7 +41,8 @@ def _positions(subject: Subject) -> bool:
 
 def _shared(subject: Subject) -> bool:
     found, samples = _found(subject), subject.entry.raw.dataset.validation_samples
-    return found is None or max(found.data.shared or 0, 1000 * found.data.shared_allowed) <= samples
+    allowed = samples // ONE_IN if is_packed(subject.case) else 0
+    return found is None or ((found.data.shared or 0) <= samples and found.data.shared_allowed == allowed)
 
 
 OF_STEPS = (
@@ -55,7 +57,7 @@ OF_STEPS = (
         changed("raw.delivered.positions", 0),
     ),
     Claim(
-        "delivered: shared samples are validation samples, allowed ones 1 in 1000",
+        "delivered: shared samples are validation samples, allowed ones 1 in a thousand of packed images",
         _shared,
         changed("raw.delivered.data.shared_allowed", 10**6),
     ),

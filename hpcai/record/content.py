@@ -5,6 +5,8 @@ from typing import Annotated
 from hpcai.record.preflight import Worst
 from hpcai.record.record import Count, Record, Sha256, about
 
+ONE_IN = 1000  # validation images of packed sets may be training images: their sources have a few equal ones
+
 
 class DataContent(Record, kw_only=True):
     """Content of both splits of a data set, as it was opened."""
@@ -20,7 +22,7 @@ class DataContent(Record, kw_only=True):
         Count | None, about("validation samples that are training samples as well; null where that is not compared")
     ] = None
     shared_allowed: Annotated[
-        Count, about("how many may be: 0; of packed images 1 in 1000, equal images of their source")
+        Count, about(f"how many may be: 0; of packed images 1 in {ONE_IN}, equal images of their source")
     ] = 0
 
 

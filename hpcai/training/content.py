@@ -10,12 +10,10 @@ from hpcai.frozen.fashion_mnist import KNOWN, FashionMnist
 from hpcai.frozen.recipe import Settings
 from hpcai.frozen.samples import SPLITS, TRAINING, VALIDATION
 from hpcai.inputfile import Case
-from hpcai.record.content import DataContent
+from hpcai.record.content import ONE_IN, DataContent
 from hpcai.train.evaluation_content import EvaluationContent
 from hpcai.train.loop import Training
 from hpcai.train.training_content import ModelInput, TrainingContent
-
-ONE_IN = 1000  # validation images of packed sets may be training images: their sources have a few equal ones
 
 
 def check_contents(training: Training, case: Case, dataset: Any, settings: Settings | None = None) -> None:
