@@ -30,14 +30,15 @@ def _within(subject: Subject) -> bool:
 
 
 def _evaluated(subject: Subject) -> bool:
-    return (subject.entry.raw.evaluation_deviation is None) == (subject.case.split.parts == 1)
+    """Older results have none of models that are not divided."""
+    return subject.entry.raw.evaluation_deviation is not None or subject.case.split.parts == 1
 
 
 EXCHANGE = (
     Claim(
-        "evaluation_deviation if, and only if, models are divided",
+        "evaluation_deviation of divided models",
         _evaluated,
-        changed("raw.evaluation_deviation", 0.5),
+        together(changed("settings.PARALLEL", TENSOR), changed("raw.evaluation_deviation", None)),
     ),
     Claim("exchanged if, and only if, models are sharded", _there, changed("raw.exchanged", FORGED)),
     Claim(

@@ -4,6 +4,7 @@ So memory layout and caches are those of the training; all ranks compute at the 
 gradients that share operands are timed together. Steps with the different sets of kernels alternate.
 """
 
+import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping
 from copy import deepcopy
@@ -53,26 +54,28 @@ class Chosen:
 
 @dataclass(frozen=True)
 class _Steps:
-    """Training steps without gradient averaging, each on the same full batch; ranks begin them together."""
+    """Training steps without gradient averaging, each on one of two full batches; ranks begin them together."""
 
     training: Training
     comm: MPI.Comm
     device: torch.device
-    batch: Batch
+    batches: tuple[Batch, Batch]
 
     @classmethod
     def of(cls, training: Training, comm: MPI.Comm, device: torch.device) -> "_Steps":
         ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
         again = torch.arange(training.recipe.batch, device=device) % len(x)  # a small dataset may have no full batch
         full = (x, y) if len(x) == len(again) else (x[again].contiguous(memory_format=torch.channels_last), y[again])
-        return cls(training, comm, device, full)
+        reverse = (full[0].flip(0).contiguous(memory_format=torch.channels_last), full[1].flip(0))
+        return cls(training, comm, device, (full, reverse))
 
     def seconds(self, module: Layers) -> float:
-        """Seconds of one forward and backward pass. Collective."""
+        """Seconds of one forward and backward pass, of a batch that is drawn. Collective."""
+        batch = secrets.choice(self.batches)
         clock.synchronise(self.device)
         self.comm.Barrier()
         begin = clock.now()
-        self.training.objective(module, *self.batch, 0).backward()
+        self.training.objective(module, *batch, 0).backward()
         clock.synchronise(self.device)
         elapsed = clock.now() - begin
         module.zero_grad(set_to_none=True)

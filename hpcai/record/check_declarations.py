@@ -156,9 +156,9 @@ VALIDATED = CheckDeclaration(
     "validation samples missing, counted twice or exchanged; all validations",
 )
 EVALUATED = CheckDeclaration(
-    "evaluation of divided models: worst deviation",
-    "`PARALLEL` other than `data` only: difference of a sample's outputs from those by the simple path of replays / "
-    "bound; the worst sample of a batch after the training",
+    "evaluation: worst deviation of outputs",
+    "difference of a sample's outputs from those by the simple path of replays / bound; the worst sample of a batch of "
+    "the validation that each rank draws, after the training; not of detectors",
     limit=1.0,
 )
 CEILING = CheckDeclaration(

@@ -200,7 +200,8 @@ class TrainingRaw(Record, kw_only=True):
     accounting: AccountingOfTest = None
     delivered: WhatArrived = None
     evaluation_deviation: Annotated[
-        float | None, about("PARALLEL other than data only: evaluation against the simple path / bound, worst sample")
+        float | None,
+        about("classifiers only: evaluation against the simple path / bound, worst sample; null in older results"),
     ] = None
 
 

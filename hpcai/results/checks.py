@@ -66,7 +66,7 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
 
 
 def evaluated(deviation: float | None) -> Iterator[Check]:
-    """Check of the evaluation of divided models; none of others."""
+    """Check of the evaluation of classifiers; none of detectors, and in older results."""
     if deviation is not None:
         yield declared.EVALUATED.of(deviation)
 

@@ -1,5 +1,6 @@
-"""Comparison of a divided model's evaluation with that by the simple path of replays."""
+"""Comparison of a classifier's evaluation with that by the simple path of replays, in one batch of the validation."""
 
+from secrets import randbelow
 from typing import Any
 
 import torch
@@ -9,25 +10,38 @@ from torch import Tensor
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.score import LARGEST
 from hpcai.train.loop import Training
+from hpcai.train.objective import Classification
+from hpcai.train.providers import vendor_kernels
+from hpcai.train.validation import Validation
 
 
 def evaluation_deviation(trained: Training, precision: str) -> float | None:
-    """The largest difference of a sample's outputs / bound, of the first batch of an epoch; None of undivided models.
+    """The largest difference of a sample's outputs / bound, of a batch drawn on each rank; None of detectors.
 
-    The bound is the share by which rounding may change a replayed gradient, of the outputs' root mean square norm. The
+    The bound is the share by which rounding may change a replayed gradient, of the outputs' root mean square norm. It
+    is the largest number there is where other samples are counted as correct than the simple path's outputs allow. The
     same on every active rank; collective over these.
     """
-    group = trained.group
-    if group.divided.parts == 1:
-        return None
-    ((x, y, _),) = trained.loader([trained.sampler.draw(trained.shard.step_positions(0))])
-    with torch.inference_mode():
-        trained.state.module.eval()
-        outputs = trained.execution.eval_module(x)
-        simple = _by_simple_path(trained, x, y)
-        trained.state.module.train()
-    own = max((_worst(outputs, each) / PRECISIONS[precision].rounding for each in simple), default=0.0)
+    group, validation = trained.group, trained.validation
+    if not isinstance(trained.objective, Classification):
+        return None  # a small difference may add or remove a detection
+    own = 0.0
+    if validation.shard.steps:
+        step = group.parts.bcast(randbelow(validation.shard.steps))
+        own = _deviation(trained, validation, step, PRECISIONS[precision].rounding)
     return group.active.allreduce(min(own, LARGEST), MPI.MAX)
+
+
+@torch.inference_mode()
+def _deviation(trained: Training, validation: Validation, step: int, rounding: float) -> float:
+    ((x, y, _),) = validation.loader([validation.shard.step_positions(step)])
+    correct = validation.correct(trained.execution.eval_module, [step])
+    trained.state.module.eval()
+    outputs, simple = trained.execution.eval_module(x), _by_simple_path(trained, x, y)
+    trained.state.module.train()
+    worst = [_worst(outputs, exact) / rounding for exact in simple]
+    possible = all(_possible(correct, exact, y, rounding) for exact in simple)
+    return max(worst, default=0.0) if possible else LARGEST
 
 
 def _by_simple_path(trained: Training, x: Tensor, y: Tensor) -> list[Tensor]:
@@ -39,16 +53,30 @@ def _by_simple_path(trained: Training, x: Tensor, y: Tensor) -> list[Tensor]:
         found.append(network(x))
         return torch.zeros((), device=y.device)
 
-    with module.exchanges.replaying():
+    with vendor_kernels(module), module.exchanges.replaying():
         trained.execution.alone(module, keep, x, y, 0, backward=False)
     return found
 
 
 def _worst(outputs: Tensor, exact: Tensor) -> float:
     """Largest norm of a sample's difference / root mean square norm; samples without finite outputs are left out."""
-    differences, norms = (outputs.double() - exact.double()).norm(dim=1), exact.double().norm(dim=1)
-    known = norms.isfinite()
+    known = exact.isfinite().all(1)
     if not known.any():
         return 0.0
-    worst = float(differences[known].nan_to_num(LARGEST, LARGEST).max())
-    return worst / max(float(norms[known].square().mean().sqrt()), torch.finfo(torch.float32).tiny)
+    differences = (outputs.double() - exact.double()).norm(dim=1)[known]
+    return float(differences.nan_to_num(LARGEST, LARGEST).max()) / _size(exact[known])
+
+
+def _possible(correct: int, exact: Tensor, labels: Tensor, rounding: float) -> bool:
+    """Whether so many samples may be classified correctly, where rounding may exchange classes that are close."""
+    best = exact.double().nan_to_num().topk(2).values
+    finite = exact.isfinite().all(1)
+    close = ~finite | (best[:, 0] - best[:, 1] <= 2 * rounding * _size(exact[finite]))
+    right = exact.argmax(1) == labels
+    return int((right & ~close).sum()) <= correct <= int((right | close).sum())
+
+
+def _size(outputs: Tensor) -> float:
+    """Root mean square norm of samples' outputs, above 0."""
+    norms = outputs.double().norm(dim=1)
+    return max(float(norms.square().mean().sqrt()) if len(norms) else 0.0, torch.finfo(torch.float32).tiny)

@@ -42,6 +42,19 @@ def weights_swapped_while_validated() -> Fault:
     return replaced(Validation, "_evaluate", make)
 
 
+def every_sample_counted_as_correct() -> Fault:
+    """A validation counts samples, whatever their class."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def evaluate(self: Validation, *arguments: Any) -> Any:
+            _, counted, *others = genuine(self, *arguments)
+            return counted, counted, *others
+
+        return evaluate
+
+    return replaced(Validation, "_evaluate", make)
+
+
 def ensemble_of_other_weights() -> Fault:
     """The ensemble is evaluated with a copy of the weights, slightly changed."""
 

@@ -161,6 +161,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "first_weights_validated",
             "weights_swapped_while_validated",
             "ensemble_of_other_weights",
+            "every_sample_counted_as_correct",
         ),
         "content_faults": ("validation_on_training_images", "last_validation_on_half_of_the_samples"),
         "evaluation_faults": (
