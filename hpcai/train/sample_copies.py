@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-NBYTES = 4 << 20  # of all copies of a pass
+NBYTES = 2 << 20  # of all copies of a pass
 MOST = 16  # samples of a pass
 _MODULUS = 1 << 63
 _FACTORS = (0x5851F42D4C957F2D, 0x2545F4914F6CDD1D)  # of 64-bit generators by Knuth, and by Vigna
