@@ -26,7 +26,7 @@ ROOT = Path(__file__).resolve().parent.parent
 MOST_SECONDS = 600
 IMAGES = ["DATASET=fashion", "SAMPLES=200", "BATCH=16", "EPOCHS=2"]
 ENSEMBLE = ["[ensemble]", *IMAGES]
-LARGE = ["[ensemble]", "DATASET=generated", "CLASSES=4", "SAMPLES=64", "BATCH=8", "EPOCHS=2", "NETWORK=resnet50"]
+LARGE = ["[ensemble]", "DATASET=generated", "CLASSES=4", "SAMPLES=32", "BATCH=8", "EPOCHS=2", "NETWORK=resnet50"]
 WEATHER = ["[weather]", "DATASET=generated", "RESOLUTION=48", "SAMPLES=32", "BATCH=4", "EPOCHS=2"]
 SEARCH = ["[nas]", "DATASET=fashion", "SAMPLES=200", "BATCH=16", "EPOCHS=2", "DURATION=8"]
 MODELS, GROUP = ["GROUPS=2", "DEGREE=1"], ["GROUPS=1", "DEGREE=2"]

@@ -28,14 +28,17 @@ def epoch(draws: Sampler, rank: int, ranks: int, batch: int, start: int = 0, num
     return list(training_indices(Shard(draws.size, rank, ranks, batch), order, draws, start))
 
 
-def differs(group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0) -> bool:
+def differs(
+    group: Group, draws: Sampler, batch: int, delivered: Batches, start: int = 0, end: int = 1 << 20
+) -> bool:
     """The verdict on the samples that were delivered to the group."""
     account = SampleAccount(draws, group, batch, lambda number: EpochOrder(draws.size, SEED, number))
     for _ in range(2):  # indices noted before an epoch begins do not count
         account.begin()
         for indices in delivered:
             account.note(indices)
-    return account.differs(EPOCH, start)
+    steps = Shard(draws.size, 0, group.divided.replicas, batch).steps
+    return account.differs(EPOCH, start, min(end, steps))
 
 
 def world() -> Group:
@@ -51,6 +54,16 @@ def test_the_right_samples_of_a_group_are_accepted() -> None:
         draws = drawing(kind, samples)
         delivered = epoch(draws, group.coordinates.member, group.degree, batch, start)
         assert not differs(group, draws, batch, delivered, start), (kind, samples, batch, start)
+
+
+@pytest.mark.parallel(3)
+def test_parts_of_an_epoch_are_accepted_and_a_lost_batch_of_one_detected() -> None:
+    group = world()
+    for kind, batch, (start, end) in product(SAMPLERS, (7, 32), ((0, 1), (1, 2), (2, 1 << 20), (0, 0))):
+        draws = drawing(kind, 300)
+        delivered = epoch(draws, group.coordinates.member, group.degree, batch, start)[: end - start]
+        assert not differs(group, draws, batch, delivered, start, end), (kind, batch, start, end)
+        assert not delivered or differs(group, draws, batch, delivered[1:], start, end), (kind, batch, start, end)
 
 
 def lost(batches: Batches) -> Batches:

@@ -88,36 +88,46 @@ def _never() -> bool:
 
 
 class StopCheck:
-    """Stops all ranks of a group after the same step; polls for shutdown requests at most ten times a second.
+    """Stops all ranks of a group after the same step, or lets them pause; polls at most ten times a second.
+
+    `pausing`: whether the last answer was to pause and not to stop.
 
     The number of steps between two checks follows from the slowest rank's step time, so that all ranks agree on it.
     """
 
     def __init__(
-        self, shutdown: Shutdown, comm: MPI.Comm, report: Callable[[], None], should_stop: Callable[[], bool] = _never
+        self,
+        shutdown: Shutdown,
+        comm: MPI.Comm,
+        report: Callable[[], None],
+        should_stop: Callable[[], bool] = _never,
+        should_pause: Callable[[], bool] = _never,
     ) -> None:
-        """`comm`: the ranks of the group. `should_stop` may return True on any of them.
+        """`comm`: the ranks of the group. `should_stop` and `should_pause` may return True on any of them.
 
         `report` is called at each check.
         """
         self._shutdown = shutdown
-        self._should_stop = should_stop
+        self._should_stop, self._should_pause = should_stop, should_pause
+        self.pausing = False
         self._comm = comm
         self._report = report
         self._every = self._left = 1
         self._asked = clock.now()
 
     def due(self) -> bool:
-        """Whether to stop now; called by all ranks of the group after each step."""
+        """Whether to stop or to pause now; called by all ranks of the group after each step."""
         self._left -= 1
         return self._left == 0 and self._ask()
 
     def _ask(self) -> bool:
-        answer = np.array([float(self._shutdown.poll() or self._should_stop()), clock.now() - self._asked])
+        stops, pauses = self._shutdown.poll() or self._should_stop(), self._should_pause()
+        answer = np.array([stops, pauses, clock.now() - self._asked], np.float64)
         if self._comm.size > 1:
             self._comm.Allreduce(MPI.IN_PLACE, answer, MPI.MAX)
         self._report()
-        wanted = self._every * INTERVAL / max(answer[1], 1e-6)
+        wanted = self._every * INTERVAL / max(answer[2], 1e-6)
         self._every = self._left = int(min(max(wanted, 1), 2 * self._every))
         self._asked = clock.now()
-        return bool(answer[0])
+        self.pausing = bool(answer[1] and not answer[0])
+        return bool(answer[0]) or self.pausing

@@ -46,8 +46,8 @@ class SampleAccount:
         room[:] = indices[: len(room)]
         self._count += len(indices)
 
-    def differs(self, epoch: int, start: int) -> bool:
-        """Whether the group got any other samples than those of steps `start`, `start` + 1, ... of `epoch`.
+    def differs(self, epoch: int, start: int, end: int) -> bool:
+        """Whether the group got any other samples than those of steps `start`, ... `end` - 1 of `epoch`.
 
         Compares the count and the sum of the samples' fingerprints modulo 2^63. Each part of a
         replica has to get them. Collective over the group, the same on all its ranks.
@@ -55,11 +55,12 @@ class SampleAccount:
         delivered = self._delivered[: self._count]
         chunks = (delivered[begin : begin + _CHUNK] for begin in range(0, len(delivered), _CHUNK))
         prints = sum(map(fingerprint, chunks)) % _MODULUS
-        expected = (self._of_all_draws - self._left_out(epoch, start)) % _MODULUS
+        last = min(end * self._batch, self._samples)
+        expected = (self._of_all_draws - self._left_out(epoch, start, last)) % _MODULUS
         sums = np.array([self._count, prints, expected], np.uint64)
         self._group.replicas.Allreduce(sums.copy(), sums)
         count, prints, expected = map(int, sums)
-        due = self._group.divided.replicas * (self._samples - start * self._batch)
+        due = self._group.divided.replicas * (last - start * self._batch)
         wrong = count != due or prints % _MODULUS != expected % _MODULUS
         return bool(self._group.parts.allreduce(wrong, MPI.MAX))
 
@@ -76,10 +77,10 @@ class SampleAccount:
         else:
             yield from map(self._sampler.draw, self._chunks(0, self._sampler.size))
 
-    def _left_out(self, epoch: int, start: int) -> int:
-        """Fingerprint of this rank's chunk of positions before step `start`, and of those that no rank trains on."""
+    def _left_out(self, epoch: int, start: int, end: int) -> int:
+        """Fingerprint of this rank's chunk of positions before step `start`, and from a rank's sample `end` on."""
         order, replicas = self._order(epoch), self._group.divided.replicas
-        bounds = ((0, replicas * start * self._batch), (replicas * self._samples, self._sampler.size))
+        bounds = ((0, replicas * start * self._batch), (replicas * end, self._sampler.size))
         chunks = (chunk for first, last in bounds for chunk in self._chunks(first, last))
         return sum(fingerprint(self._sampler.draw(order(chunk))) for chunk in chunks)
 

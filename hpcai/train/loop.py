@@ -5,7 +5,6 @@ ends.
 """
 
 from collections.abc import Callable, Iterable, Iterator
-from math import isfinite
 from typing import Any
 
 import torch
@@ -30,16 +29,12 @@ from hpcai.train.objective import Classification, Objective
 from hpcai.train.optimisers import set_rate
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import AuditedSteps
-from hpcai.train.state import CurvePoint, Progress, TrainingState
+from hpcai.train.state import Progress, TrainingState
 from hpcai.train.step_times import StepTimes
 from hpcai.train.training_checks import TrainingChecks
 from hpcai.train.validation import Validation
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
-
-
-def _ignore_progress(progress: Progress) -> None:
-    """Default of `report_progress`."""
 
 
 class Training:
@@ -110,7 +105,7 @@ class Training:
         self,
         phases: Phases,
         shutdown: Shutdown,
-        report_progress: Callable[[Progress], None] = _ignore_progress,
+        report_progress: Callable[[Progress], None] = lambda _: None,
         callback: TrainingCallback | None = None,
     ) -> None:
         """Train from the state's position to the end of the last epoch, or of the epoch whose loss is not finite.
@@ -119,40 +114,53 @@ class Training:
         is True. `report_progress` is called several times a second at most.
         """
         callback = callback or TrainingCallback()
-        watch = StopCheck(
-            shutdown, self.group.model, lambda: report_progress(self.state.progress), callback.should_stop
-        )
-        executed = self.execution.executed
-        executed.operations = self.state.progress.operations
-        phases.seconds["training"] = self.state.progress.training_seconds
-        phases.seconds["validation"] = self.state.progress.validation_seconds
+        progress, asked = self.state.progress, (callback.should_stop, callback.should_pause)
+        watch = StopCheck(shutdown, self.group.model, lambda: report_progress(progress), *asked)
+        self.execution.executed.operations = progress.operations
+        phases.seconds["training"] = progress.training_seconds
+        phases.seconds["validation"] = progress.validation_seconds
         self.checks.start()
-        loss: float | None = 0.0
         finished = False
-        while loss is not None and self.state.progress.epoch < self.recipe.epochs and not (self.stopped or finished):
-            with phases.measure("replay"):
-                self.checks.begin()
-            exposed = self.execution.communication.exposed_seconds
-            loaded, sent = self.loader.measured(), self.execution.communication.measured()
-            interval = self.milestones.interval(EPOCH, self.state.progress.epoch + 1)
-            with interval, phases.measure("training"), self.checks.region.part():
-                self._epoch(executed, watch, callback)
-            self.step_times.close()
-            self.state.progress.load(loaded, self.loader.measured())
-            self.state.progress.send(sent, self.execution.communication.measured())
-            self.state.progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
-            self.state.progress.training_seconds = phases.seconds["training"]
-            if not self.stopped:
-                with phases.measure("replay"):
-                    self.checks.close()
-                    executed.operations = self.state.progress.operations  # replayed steps are not credited
-                loss = self._close_epoch()
-                if self.recipe.evaluates(self.state.progress.epoch) or loss is None:
-                    with self.milestones.interval(VALIDATION, self.state.progress.epoch):
-                        loss = self._validate(phases, loss, shutdown, callback)
-                    finished = not self.stopped and callback.on_validation_end(self.state.progress)
-            report_progress(self.state.progress)
+        while not (self.stopped or finished or self._over()):
+            if progress.pending:
+                with self.milestones.interval(VALIDATION, progress.epoch):
+                    self._validate(phases, shutdown, callback)
+                finished = not self.stopped and callback.on_validation_end(progress)
+            else:
+                self._train(phases, watch, callback)
+            if callback.pauses and (self.stopped or watch.pausing):
+                self.checks.settle()
+                callback.on_pause()
+                watch.pausing = False
+            report_progress(progress)
         self.checks.finish()
+
+    def _over(self) -> bool:
+        progress = self.state.progress
+        return not progress.pending and (progress.loss is None or progress.epoch >= self.recipe.epochs)
+
+    def _train(self, phases: Phases, watch: StopCheck, callback: TrainingCallback) -> None:
+        """An epoch, or a part of it."""
+        progress, executed = self.state.progress, self.execution.executed
+        with phases.measure("replay"):
+            self.checks.begin()
+        exposed = self.execution.communication.exposed_seconds
+        loaded, sent = self.loader.measured(), self.execution.communication.measured()
+        interval = self.milestones.interval(EPOCH, progress.epoch + 1)
+        with interval, phases.measure("training"), self.checks.region.part():
+            self._epoch(executed, watch, callback)
+        self.step_times.close()
+        progress.load(loaded, self.loader.measured())
+        progress.send(sent, self.execution.communication.measured())
+        progress.exposed_seconds += self.execution.communication.exposed_seconds - exposed
+        progress.training_seconds = phases.seconds["training"]
+        if not self.stopped or callback.pauses:
+            with phases.measure("replay"):
+                self.checks.close()
+                executed.operations = progress.operations  # replayed steps are not credited
+        if progress.step == self.shard.steps and (not self.stopped or callback.pauses):
+            progress.loss = self._close_epoch()
+            progress.pending = self.recipe.evaluates(progress.epoch) or progress.loss is None
 
     def _epoch(self, executed: Executed, watch: StopCheck, callback: TrainingCallback) -> None:
         progress = self.state.progress
@@ -170,9 +178,9 @@ class Training:
             self.step_times.mark()
             callback.on_batch_end()
             if watch.due():
-                self.stopped = True
+                self.stopped = not watch.pausing
                 break
-        if not self.stopped and progress.step != self.shard.steps:
+        if not (self.stopped or watch.pausing) and progress.step != self.shard.steps:
             raise DataError(f"epoch {progress.epoch + 1} ended after {progress.step} of {self.shard.steps} steps")
 
     def _indices(self, progress: Progress) -> Iterator[Integers]:
@@ -200,13 +208,8 @@ class Training:
         progress.epoch, progress.step = progress.epoch + 1, 0
         return loss if abs(loss) < float("inf") else None
 
-    def _validate(
-        self, phases: Phases, loss: float | None, shutdown: Shutdown, callback: TrainingCallback
-    ) -> float | None:
-        """Validate the model; returns its loss, None if an output is not finite.
-
-        A validation interrupted by a shutdown does not count.
-        """
+    def _validate(self, phases: Phases, shutdown: Shutdown, callback: TrainingCallback) -> None:
+        """Validate the model; one that is interrupted by a shutdown does not count, and is still to come."""
         progress = self.state.progress
         self._average_statistics(phases)
 
@@ -222,21 +225,15 @@ class Training:
         late = self.group.model.allreduce(int(callback.should_stop()), MPI.MAX)
         self.stopped = shutdown.agreed(self.group.model) or bool(late)
         if self.stopped:
-            return loss
+            return
         self.checks.judge(seen, self.validation.shard.steps)
         with phases.measure("replay"):
             self.validation.content.close()
-        elapsed = progress.training_seconds + progress.validation_seconds
-        # finite outputs may differ by more than exp takes
-        not_finite = bool(result.not_finite) or not isfinite(result.loss or 0.0)
-        slowest = self.group.model.allreduce(elapsed, MPI.MAX)
-        loss = None if not_finite else loss
-        point = CurvePoint(progress.epoch, slowest, loss, result.counted, result.fingerprint)
-        point.correct, point.average_precision = result.correct, result.average_precision
-        point.validation_loss = None if not_finite else result.loss
+        slowest = self.group.model.allreduce(progress.training_seconds + progress.validation_seconds, MPI.MAX)
+        point = result.point(progress.epoch, slowest, progress.loss)
+        progress.loss, progress.pending = point.loss, False
         progress.curve.append(point)
         self.milestones.curve.append(point)
-        return loss
 
     def _average_statistics(self, phases: Phases) -> None:
         """Average the group's batch norm statistics, the only change outside of steps; compare checksums before."""

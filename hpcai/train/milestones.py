@@ -31,4 +31,6 @@ class Milestones:
         """Context manager: the block is an interval."""
         begun = now()
         yield
+        if self.intervals and self.intervals[-1][:2] == (what, epoch):  # the rest of an epoch that was cut
+            begun = self.intervals.pop().begun
         self.intervals.append(Interval(what, epoch, begun, now()))

@@ -74,6 +74,7 @@ class AuditedSteps:
         self._snapshots = [first, *(StepSnapshot(state, execution, recipe.rule) for _ in range(most - 1))]
         self._marks = timestamps(state.device, 4 * most)
         self._of: dict[int, StepSnapshot] = {}  # by step of this epoch
+        self.drawn: tuple[int, tuple[int, ...]] = (NONE, ())  # epoch, and its audited steps
         self._marked = 0
         self.content: TrainingContent | Unchecked = Unchecked()
         self.entropy = 0  # the same on all ranks of the group
@@ -81,20 +82,24 @@ class AuditedSteps:
         self.inside, self.outside = 0.0, 0.0  # seconds of the copies, and of all checks after epochs
 
     def begin(self, training_seconds: float, epoch_seconds: float) -> None:
-        """An epoch begins or resumes: draw its audited steps. Collective over the group.
+        """An epoch begins: draw its audited steps. It resumes: they are the same. Collective over the group.
 
         training_seconds: so far; epoch_seconds: of the epoch before, 0 if there is none.
         """
         self.entropy = self.entropy or self.group.model.bcast(randbits(ENTROPY_BITS))
         progress, self._marked = self._state.progress, 0
+        if self.drawn[0] != progress.epoch:
+            self.drawn = progress.epoch, tuple(self._draw(progress.epoch, training_seconds, epoch_seconds))
+        left = [step for step in self.drawn[1] if step >= progress.step]
+        self._of = dict(zip(left, self._snapshots, strict=False))
+
+    def _draw(self, epoch: int, training_seconds: float, epoch_seconds: float) -> list[int]:
         spent = training_seconds, self.inside, self.outside
         count = audits.audits(len(self._snapshots), len(self.done), spent, epoch_seconds)
-        steps: list[int] = []
-        if self._only_epoch in (None, progress.epoch):
-            left = range(progress.step, self._shard.steps)
-            count = self.group.model.bcast(count)
-            steps = drawn_steps(count, left, self.entropy, self.group.coordinates.group, progress.epoch)
-        self._of = dict(zip(steps, self._snapshots, strict=False))
+        if self._only_epoch not in (None, epoch):
+            return []
+        count, steps = self.group.model.bcast(count), range(self._shard.steps)
+        return drawn_steps(count, steps, self.entropy, self.group.coordinates.group, epoch)
 
     def before(self, y: torch.Tensor) -> None:
         """A step begins: copy weights and state if it is audited; y: its labels, which arrived last."""
@@ -116,11 +121,12 @@ class AuditedSteps:
         self._marked += 1
 
     def replayed(self) -> Iterator[tuple[str, Comparison]]:
-        """Replay the audited steps of the epoch that has ended: where, and the comparison. Collective over the group.
-        """
-        epoch = self._state.progress.epoch
+        """Replay the epoch's audited steps up to here: where, and the comparison. Collective over the group."""
+        epoch, end = self._state.progress.epoch, self._state.progress.step
         self.inside += float(self._marks.intervals(self._marked)[::2].sum()) if self._marked else 0.0
         for step, snapshot in self._of.items():
+            if step >= end:
+                break
             where = f"model {self.group.coordinates.group}, epoch {epoch + 1}, step {step + 1}"
             yield where, self._comparison(epoch, step, snapshot)
             self.done.append(Audited(epoch, step))

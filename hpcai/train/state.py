@@ -51,7 +51,8 @@ class Progress:
     """Progress of a training on this rank: its position and the credited work.
 
     `epoch` and `step` name the next optimiser step (both from 0; `step` within the epoch): they are the position of
-    the sampler and of the schedule. The rest is credited work.
+    the sampler and of the schedule. `loss` is the mean of the last epoch, None where it is not finite; `pending`:
+    whether that epoch's validation is still to come. The rest is credited work.
     """
 
     epoch: int = 0
@@ -65,6 +66,8 @@ class Progress:
     loading: dict[str, float] = field(default_factory=dict)  # what the loader measured during training
     sent: dict[str, float] = field(default_factory=dict)  # seconds of packing gradients, and bytes sent by link
     curve: list[CurvePoint] = field(default_factory=list)
+    loss: float | None = 0.0
+    pending: bool = False
 
     @property
     def data_wait_seconds(self) -> float:

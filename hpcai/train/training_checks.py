@@ -107,11 +107,11 @@ class TrainingChecks:
         self.audited.content.note(x, y, indices)
 
     def close(self) -> None:
-        """The epoch has ended: check samples, audited steps and gradients; record checksums. Collective."""
+        """The epoch has ended or is cut: check samples, audited steps and gradients; record checksums. Collective."""
         progress, found, begun = self._state.progress, self.findings, now()
         self._epoch_seconds = progress.training_seconds - self._begun
-        found.wrong_epochs += self._account.differs(progress.epoch, self._start)
-        self.audited.content.close(progress.epoch, self.audited.objective)
+        found.wrong_epochs += self._account.differs(progress.epoch, self._start, progress.step)
+        self.audited.content.close(progress.epoch, progress.step, self.audited.objective)
         for where, comparison in self.audited.replayed():
             for measure in ("deviation", "lost"):
                 value, what = getattr(comparison, measure)
@@ -128,10 +128,16 @@ class TrainingChecks:
     def finish(self) -> None:
         """The training has ended or is broken off: compare its clocks, and count its steps."""
         self._state.backward_begins = self._state.updated = nothing
-        progress, found, (seconds, steps) = self._state.progress, self.findings, self._before
-        found.outside += self.region.outside + abs(self.region.steps - (progress.steps - steps))
+        self.settle()
+
+    def settle(self) -> None:
+        """Add to the findings what the region tells of the training since it began, resumed or was settled."""
+        progress, found, region, (seconds, steps) = self._state.progress, self.findings, self.region, self._before
+        found.outside += region.outside + abs(region.steps - (progress.steps - steps))
         found.others = self._judged.others
-        found.clocks = clocks.deviation(progress.training_seconds - seconds, self.region.seconds)
+        found.clocks = max(found.clocks, clocks.deviation(progress.training_seconds - seconds, region.seconds))
+        region.seconds, region.steps, region.outside = 0.0, 0, 0
+        self._before = progress.training_seconds, progress.steps
         found.inside_share = self.audited.inside / progress.training_seconds
         found.outside_share = self.audited.outside / progress.training_seconds
 

@@ -91,13 +91,13 @@ class TrainingContent:
         self._kept[self._step] = self._latest
         self._recipe.note(self._step, len(y), optimiser)
 
-    def close(self, epoch: int, objective: Objective) -> None:
-        """The epoch (from 0) has ended: compare what was kept."""
+    def close(self, epoch: int, end: int, objective: Objective) -> None:
+        """The epoch (from 0) has ended, or is cut before step `end`: compare what was kept."""
         for step, value, what in self._recipe.deviations(epoch, objective):
             self.findings.steps += 1
             self.findings.recipe = max(self.findings.recipe, (value, f"{self._where(epoch, step)}: {what}"))
         self._compare_order(epoch)
-        self._compare_copies(epoch)
+        self._compare_copies(epoch, end)
 
     def _compare_order(self, epoch: int) -> None:
         """Compare the indices of the kept batches with the second implementation's, drawn at once."""
@@ -110,8 +110,8 @@ class TrainingContent:
             self.findings.positions += len(expected)
             self.findings.misplaced += int(wrong) + abs(len(indices) - len(expected))
 
-    def _compare_copies(self, epoch: int) -> None:
-        source, taken = self._given.source, self._copies.taken()
+    def _compare_copies(self, epoch: int, end: int) -> None:
+        source, taken = self._given.source, [one for one in self._copies.taken() if one.step < end]
         if source is None or not taken:
             return
         positions = np.array([self._positions(one.step)[one.place] for one in taken], np.int64)

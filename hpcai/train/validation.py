@@ -5,6 +5,7 @@ Each sample is evaluated by exactly one rank, checked by count and fingerprint.
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from math import isfinite
 from typing import TypeVar
 
 import numpy as np
@@ -19,6 +20,7 @@ from hpcai.data.order import ValidationShard, validation_indices
 from hpcai.data.philox import Integers
 from hpcai.formulas.sample_fingerprint import fingerprint
 from hpcai.train.evaluation_content import EvaluationContent
+from hpcai.train.state import CurvePoint
 from hpcai.train.unchecked_content import Unchecked
 
 Delivered = TypeVar("Delivered")
@@ -39,6 +41,13 @@ class ValidationResult:
     correct: int | None = None
     average_precision: tuple[float | None, ...] | None = None
     loss: float | None = None
+
+    def point(self, epoch: int, seconds: float, loss: float | None) -> CurvePoint:
+        """The entry of the curve; `loss` is the training's, None where it is not finite."""
+        # finite outputs may differ by more than exp takes
+        finite = not self.not_finite and isfinite(self.loss or 0.0)
+        counts = self.counted, self.fingerprint, self.correct, self.average_precision
+        return CurvePoint(epoch, seconds, loss if finite else None, *counts, self.loss if finite else None)
 
 
 def _never() -> bool:
