@@ -19,7 +19,7 @@ python -m hpcai.opcount --help counts the operations of a network."""
 
 @dataclass(frozen=True)
 class Options:
-    """Options of the command line; `verify` and `input` are paths as given."""
+    """Options of the command line; `verify`, `resume` and `input` are paths as given."""
 
     input: str
     overrides: tuple[str, ...]
@@ -28,6 +28,7 @@ class Options:
     write_input: bool
     verify: tuple[str, ...]
     schema: bool
+    resume: str | None = None
 
 
 class _Parser(argparse.ArgumentParser):
@@ -44,6 +45,8 @@ def parse(arguments: Sequence[str]) -> Options:
         raise InputError(f"command line: one input file at most, not {', '.join(inputs)}; --set takes KEY=VALUE")
     if parsed.ranks is not None and not parsed.plan:
         raise InputError("command line: --ranks goes with --plan; a run has the ranks that mpirun starts")
+    if parsed.resume is not None and (inputs or overrides):
+        raise InputError("command line: --resume takes the input of the run that it goes on with, and no other")
     return Options(
         input=inputs[0] if inputs else "input.dat",
         overrides=tuple(word for word in overrides if "=" in word),
@@ -52,6 +55,7 @@ def parse(arguments: Sequence[str]) -> Options:
         write_input=parsed.write_input,
         verify=tuple(parsed.verify),
         schema=parsed.schema,
+        resume=parsed.resume,
     )
 
 
@@ -75,6 +79,7 @@ def _parser() -> argparse.ArgumentParser:
     actions.add_argument(
         "--verify", nargs="+", default=(), metavar="FILE", help="recompute every derived number of a result.json"
     )
+    actions.add_argument("--resume", metavar="FOLDER", help="go on with a run that was broken off")
     actions.add_argument("--schema", action="store_true", help="print the JSON schema of result.json")
     parser.add_argument("--ranks", type=_positive, metavar="N", help="with --plan: plan for N ranks")
     parser.add_argument("--version", action="version", version=f"hpcai-bench {__version__}")

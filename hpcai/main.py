@@ -127,6 +127,16 @@ def _parsed(options: cli.Options, ranks: int) -> "Problem":
     return parse(content, options.overrides, ranks, catalog.check, path.name)
 
 
+def _chosen(options: cli.Options, ranks: int) -> "Problem":
+    """The problem of the input file, or of the run that is resumed."""
+    if options.resume is None:
+        return _parsed(options, ranks)
+    from hpcai import resumption
+    from hpcai.record.problem import problem_of
+
+    return problem_of(resumption.left(Path(options.resume)).input)
+
+
 def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; an error on one rank ends the job on all of them."""
     from hpcai.comm import rank_watch
@@ -141,12 +151,12 @@ def _benchmark(options: cli.Options) -> int:
     try:
         world = worlds.join()
         rank_watch.begin(world.comm, world.node.size == world.size, world.host)
-        text, overrides, name = worlds.agreed(world.comm, lambda: _source(_parsed(options, world.size)))
+        text, overrides, name = worlds.agreed(world.comm, lambda: _source(_chosen(options, world.size)))
         problem = parse(text, overrides, name=name)
         placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now
 
-        code = run.run(problem, world, placement, given)
+        code = run.run(problem, world, placement, given, Path(options.resume) if options.resume else None)
     except Refused as error:
         code = _refuse(error)
     except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was

@@ -9,8 +9,9 @@ from pathlib import Path
 import torch
 from msgspec import structs
 
-from hpcai import clock
-from hpcai.comm.world import World, broadcast
+from hpcai import clock, resumption
+from hpcai.checkpoint import paths
+from hpcai.comm.world import World, agreed, broadcast
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.mllog import system
@@ -20,9 +21,9 @@ from hpcai.report import files
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
-from hpcai.report.entries import block
+from hpcai.report.entries import block, blocks
 from hpcai.report.progress import ProgressLine
-from hpcai.results.assembly import broken_off, enter, failed_by
+from hpcai.results.assembly import broken_off, ended, enter, failed_by
 from hpcai.results.cells import cell
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
@@ -39,20 +40,40 @@ MOST_KEPT = 20  # differences that are printed and recorded
 class Recorder:
     """Prints and writes the results so far; does nothing on ranks other than 0."""
 
-    def __init__(self, problem: Problem, world: World, head: Result, planned: int, device: torch.device) -> None:
+    def __init__(
+        self,
+        problem: Problem,
+        world: World,
+        head: Result,
+        planned: int,
+        device: torch.device,
+        resumed: Path | None = None,
+    ) -> None:
+        """resumed: the folder of a run that was broken off, which this one goes on with. Collective over the world."""
         self.writes = world.rank == 0
-        self.result = head
         self.planned = planned
+        self.result = head
+        self._lock: int | None = None
+        self.ended = frozenset[int](agreed(world.comm, lambda: self._gone_on(resumed) if resumed else []))
         self._begun, self._written_seconds, self._verified_seconds = clock.now(), 0.0, 0.0
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
-            self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            self._folder = resumed or files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             self._digests = Digests(self._folder)
-            if problem.run["MLLOG"] == "on":
+            if problem.run["MLLOG"] == "on" and resumed is None:
                 _write_system(self._folder, system.text(head, device))
+            self._lock = self._lock or resumption.locked(self._folder)
             self._keep()
-            _print(banner(head))
+            _print(banner(self.result) + blocks(self.result))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
+
+    def _gone_on(self, folder: Path) -> list[int]:
+        """Go on with the result in a folder; the numbers of its tests."""
+        self._lock = resumption.locked(folder)
+        self.result = resumption.going_on(resumption.left(folder), self.result)
+        for line in self.result.resumed[-1].differing:
+            print(f"hpcai: resumed with other machine or software: {line}", file=sys.stderr, flush=True)
+        return [entry.index for entry in ended(self.result)]
 
     def progress(self, case: Case, text: str, share: float) -> None:
         """Show on stderr the progress of a case: as text, and as a share."""
@@ -86,6 +107,7 @@ class Recorder:
     def _write(self) -> Result:
         begun, result = clock.now(), sealed(self.result, self.planned)
         files.write(self._folder, result, self._digests)
+        paths.remove(self._folder, [entry.index for entry in ended(result)])
         self._written_seconds += clock.now() - begun
         return result
 
@@ -109,7 +131,7 @@ class Recorder:
         self._verify()
         result = self._write() if self.result.unverified else sealed(self.result, self.planned)
         _print(closing(result))
-        names = sorted(path.name for path in Path(self._folder).iterdir())
+        names = sorted(path.name for path in Path(self._folder).iterdir() if not path.name.startswith("."))
         print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._folder}", file=sys.stderr)
         summary = summary_of(result)
         if not summary.complete:

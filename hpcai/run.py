@@ -4,6 +4,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict
 from functools import partial
+from pathlib import Path
 
 import torch
 from mpi4py import MPI
@@ -40,10 +41,17 @@ from hpcai.workloads import registry
 MOST_REASONS = 20  # that are printed before the first test
 
 
-def run(problem: Problem, world: World, placement: Placement, variables: Mapping[str, str]) -> int:
+def run(
+    problem: Problem,
+    world: World,
+    placement: Placement,
+    variables: Mapping[str, str],
+    resumed: Path | None = None,
+) -> int:
     """Run all cases; the exit code. Collective over all ranks; Refused if a case cannot be run here.
 
-    variables: settings of libraries in the user's environment; those of rank 0 are recorded.
+    variables: settings of libraries in the user's environment; those of rank 0 are recorded. resumed: the folder of
+    a run that was broken off, to go on with.
     A signal or the time limit ends the run after a step, with what was measured until then.
     """
     shutdown = Shutdown(world.comm, float(problem.run["TIMELIMIT"]))
@@ -63,9 +71,9 @@ def run(problem: Problem, world: World, placement: Placement, variables: Mapping
     monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     head = _head(problem, cases, world, placement, device, variables)
     _warn_of_level(cases, head.environment, world)
-    recorder = Recorder(problem, world, head, len(cases), device)
+    recorder = Recorder(problem, world, head, len(cases), device, resumed)
     wall = WallClock(world)
-    for case in cases:
+    for case in [case for case in cases if case.index not in recorder.ended]:
         begun = not shutdown.agreed(world.comm)
         usage.begin()
         with monitor.watching(case), explained_shortage(case), wall.watching():

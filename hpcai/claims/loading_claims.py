@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from hpcai.data.prefetch import DEPTH
 from hpcai.record.sample_loading import Loading
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
@@ -39,6 +40,7 @@ def trained(subject: Subject) -> int:
     return int(work.samples + work.skipped_samples) * subject.case.split.parts
 
 
-def nothing(subject: Subject) -> int:
-    """A training that ended has used every batch: an epoch's batches are loaded for that epoch alone."""
-    return 0
+def unused(subject: Subject) -> int:
+    """Samples ready in vain where a training paused: else an epoch's batches are loaded for that epoch alone."""
+    case, found = subject.case, getattr(subject.entry, "raw", subject.entry).checkpoints
+    return found.pauses * DEPTH * case.degree * case.replica_batch if found else 0

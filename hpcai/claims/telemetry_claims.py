@@ -7,6 +7,7 @@ from math import isclose
 from hpcai.claims.node_claims import OF_NODES, alike, sampled_of, series_of, values_of
 from hpcai.machine.node_sensors import NAMES
 from hpcai.machine.telemetry import LEAST, mean, means
+from hpcai.record.checkpoints import Checkpoints
 from hpcai.record.entry import Row
 from hpcai.record.machine import KEPT_SAMPLES, Telemetry
 from hpcai.results.alterations import appended, changed
@@ -76,8 +77,14 @@ def _highest(values: Sequence[float | None]) -> float | None:
 
 
 def _spans(subject: Subject) -> bool:
-    """Whether the series lasts until the end of the measured time of a row; tables have none."""
+    """Whether the series lasts until the end of the measured time of a row; tables have none.
+
+    That of a resumed test begins where its last job began.
+    """
     sampled, entry = sampled_of(subject), subject.entry
+    kept: Checkpoints | None = getattr(entry.raw, "checkpoints", None)
+    if kept is not None and kept.resumed:
+        return True
     if sampled is None or not sampled.series or not isinstance(entry, Row):
         return True
     return entry.seconds <= (sampled.series[-1][0] or 0.0) + LEAST

@@ -4,20 +4,18 @@ So memory layout and caches are those of the training; all ranks compute at the 
 gradients that share operands are timed together. Steps with the different sets of kernels alternate.
 """
 
-import secrets
 from collections import Counter
 from collections.abc import Collection, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
-from itertools import count
 from math import inf
 from typing import Any, cast
 
 import numpy as np
 import torch
 from mpi4py import MPI
+from msgspec import structs
 
-from hpcai import clock
 from hpcai.kernels.layers import spec_of
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
@@ -25,21 +23,19 @@ from hpcai.models.fused_layers import normalised
 from hpcai.models.module import Layers
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.layer_sites import LayerSites, survey, watch
+from hpcai.preflight.timed_steps import TimedSteps
 from hpcai.record.preflight import Backward, Forward, Kernel, KernelChoice, TimedNormalisation, TimedProduct, WholeStep
 from hpcai.results import kernel_choice as rule
 from hpcai.train.layer_timer import BACKWARD, LayerTimer
 from hpcai.train.loop import Training
 from hpcai.train.providers import Choice, use_custom
 
-Batch = tuple[torch.Tensor, torch.Tensor]
 Timed = tuple[Product | str, str, str]  # product or batch norm; pass; provider
 Seconds = dict[Timed, float]
 
 VARIANTS: dict[str, frozenset[str]] = {
     VENDOR: frozenset(), **{each: frozenset([each]) for each in DIRECTIONS}, CUSTOM: frozenset(DIRECTIONS)
 }
-BUDGET = 5.0  # seconds of timed steps after the first round
-MAX_ROUNDS = 9  # maximal number of rounds
 BOTH = "both"  # both passes together
 
 
@@ -52,71 +48,39 @@ class Chosen:
     products: Mapping[Product, Collection[str]]  # the custom directions, by product of the first rank
 
 
-@dataclass(frozen=True)
-class _Steps:
-    """Training steps without gradient averaging, each on one of two full batches; ranks begin them together."""
+def choose(
+    training: Training, comm: MPI.Comm, device: torch.device, known: KernelChoice | None = None
+) -> Chosen:
+    """The faster kernels of each layer, by `rule`. The training is left unchanged. Collective over `comm`.
 
-    training: Training
-    comm: MPI.Comm
-    device: torch.device
-    batches: tuple[Batch, Batch]
-
-    @classmethod
-    def of(cls, training: Training, comm: MPI.Comm, device: torch.device) -> "_Steps":
-        ((x, y, _),) = training.loader([training.sampler.draw(training.shard.step_positions(0))])
-        again = torch.arange(training.recipe.batch, device=device) % len(x)  # a small dataset may have no full batch
-        full = (x, y) if len(x) == len(again) else (x[again].contiguous(memory_format=torch.channels_last), y[again])
-        reverse = (full[0].flip(0).contiguous(memory_format=torch.channels_last), full[1].flip(0))
-        return cls(training, comm, device, (full, reverse))
-
-    def seconds(self, module: Layers) -> float:
-        """Seconds of one forward and backward pass, of a batch that is drawn. Collective."""
-        batch = secrets.choice(self.batches)
-        clock.synchronise(self.device)
-        self.comm.Barrier()
-        begin = clock.now()
-        self.training.objective(module, *batch, 0).backward()
-        clock.synchronise(self.device)
-        elapsed = clock.now() - begin
-        module.zero_grad(set_to_none=True)
-        return elapsed
-
-    def rounds(self, once: Any) -> int:
-        """Call `once` as often as the budget allows, the same on all ranks; returns the number of calls."""
-        spent = 0.0
-        for number in count(1):
-            begin = clock.now()
-            once(number)
-            elapsed: float = self.comm.allreduce(clock.now() - begin, MPI.MAX)
-            spent += elapsed if number > 1 else 0.0
-            if number == MAX_ROUNDS or (number > 1 and spent + elapsed > BUDGET):
-                return number
-        raise AssertionError("there is a most")
-
-    def of_slowest(self, best: dict[Any, float]) -> dict[Any, float]:
-        """The maximum over the ranks, by name; the names are in the same order on each."""
-        local = np.array([*best.values()])
-        self.comm.Allreduce(MPI.IN_PLACE, local, MPI.MAX)
-        return dict(zip(best, local.tolist(), strict=True))
-
-
-def choose(training: Training, comm: MPI.Comm, device: torch.device) -> Chosen:
-    """The faster kernels of each layer, by `rule`. The training is left unchanged. Collective over `comm`."""
-    steps = _Steps.of(training, comm, device)
+    known: the choice of a run that was broken off, which holds when it is resumed.
+    """
+    steps = TimedSteps.of(training, comm, device)
     copy: Any = deepcopy(training.state.module)
     vendor_module: Layers = copy.train()
     sites = _as_on_first(survey(vendor_module, lambda: steps.seconds(vendor_module)), vendor_module, comm)
+    if known is not None:
+        return _chosen(sites, known)
     rounds, seconds = _timed(steps, vendor_module, sites)
-    products, norms = _products(sites, seconds), _norms(sites, seconds)
-    custom: dict[Product, Collection[str]] = {product: entry.custom for product, entry in products.items()}
-    choice = _choice(sites, custom, {norm.shape for norm in norms if norm.chosen})
-    some = any(custom.values()) or bool(choice.normalisations)
-    measured = KernelChoice(
-        rounds=rounds,
-        products=tuple(products.values()),
-        normalisations=tuple(norms),
-        whole=_whole(steps, vendor_module, choice) if some else None,
-    )
+    products, norms = tuple(_products(sites, seconds).values()), tuple(_norms(sites, seconds))
+    measured = KernelChoice(rounds=rounds, products=products, normalisations=norms, whole=None)
+    choice, custom = _by(sites, measured)
+    if any(custom.values()) or choice.normalisations:
+        measured = structs.replace(measured, whole=_whole(steps, vendor_module, choice))
+    return _chosen(sites, measured)
+
+
+def _by(sites: LayerSites, measured: KernelChoice) -> tuple[Choice, dict[Product, Collection[str]]]:
+    """The choice by the times of the layers, and the custom directions by product."""
+    products = dict.fromkeys(sites.products.values())
+    custom: dict[Product, Collection[str]] = {
+        product: entry.custom for product, entry in zip(products, measured.products, strict=True)
+    }
+    return _choice(sites, custom, {norm.shape for norm in measured.normalisations if norm.chosen}), custom
+
+
+def _chosen(sites: LayerSites, measured: KernelChoice) -> Chosen:
+    choice, custom = _by(sites, measured)
     if rule.pays_off(measured):
         return Chosen(measured, choice, custom)
     return Chosen(measured, Choice({}, ()), dict.fromkeys(custom, ()))
@@ -151,7 +115,7 @@ def _with_kernels(vendor_module: Layers, choice: Choice | None) -> Layers:
     return module
 
 
-def _timed(steps: _Steps, vendor_module: Layers, sites: LayerSites) -> tuple[int, Seconds]:
+def _timed(steps: TimedSteps, vendor_module: Layers, sites: LayerSites) -> tuple[int, Seconds]:
     """Number of rounds, and seconds of each product or norm: minimum over the rounds, maximum over the ranks."""
     everything, norms = set(sites.products.values()), set(sites.norms.values())
     trials = {}
@@ -230,7 +194,7 @@ def _norms(sites: LayerSites, seconds: Seconds) -> list[TimedNormalisation]:
     ]
 
 
-def _whole(steps: _Steps, vendor_module: Layers, choice: Choice) -> WholeStep:
+def _whole(steps: TimedSteps, vendor_module: Layers, choice: Choice) -> WholeStep:
     """Seconds of a step of the whole network by the vendor and as chosen: minimum over the rounds."""
     modules = {VENDOR: _with_kernels(vendor_module, None), "chosen": _with_kernels(vendor_module, choice)}
     best = dict.fromkeys(modules, inf)

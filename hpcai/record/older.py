@@ -33,8 +33,8 @@ ADDED_BY_5 = frozenset(
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
         *("wall", "accounting"),
-        *("weights_sha256", "history_sha256", "unverified"),
-        "delivered",
+        *("weights_sha256", "history_sha256", "unverified", "resumed"),
+        *("delivered", "checkpoints"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
 )

@@ -62,6 +62,19 @@ class Phases(Record, kw_only=True):
         ),
     ]
     replay: Annotated[Seconds, about("replay of steps in float64, between epochs", unit="s", label="phase replay, s")]
+    checkpoint: Annotated[
+        Seconds | None,
+        about("copies of the state for checkpoints", unit="s", label="phase checkpoint, s", absent=""),
+    ] = None
+    interrupted: Annotated[
+        Seconds | None,
+        about(
+            "of a resumed test: from its last checkpoint to the begin of the process that went on",
+            unit="s",
+            label="phase interrupted, s",
+            absent="",
+        ),
+    ] = None
     validation: Annotated[Seconds, about("validations", unit="s", label="phase validation, s")]
     ensemble: Annotated[
         Seconds, about("evaluation of the ensemble and out of bag", unit="s", label="phase ensemble, s")

@@ -24,6 +24,16 @@ class BrokenOff(Record, kw_only=True):
     raw: Annotated[Any, about("what was measured until then; null where nothing was")]
 
 
+class Resumption(Record, kw_only=True):
+    """A job that went on with a run that was broken off."""
+
+    date: Annotated[Utc, about("when it went on, UTC")]
+    test: Annotated[Positive, about("the first test that had not ended")]
+    differing: Annotated[
+        tuple[Name, ...], about("machine and software that differ from those of the run's first job; a line each")
+    ]
+
+
 class Spread(Record, kw_only=True):
     """Statistics of a quantity over repetitions (HPC AI500 V3, Fig. 2)."""
 
@@ -93,6 +103,7 @@ class Result(Record, kw_only=True):
     tables: Annotated[tuple[Table, ...], about("tests with a table")] = ()
     kernels: Annotated[tuple[KernelRow, ...], about("rows of the tables of [kernels]")] = ()
     collectives: Annotated[tuple[CollectiveRow, ...], about("rows of the tables of [comm]")] = ()
+    resumed: Annotated[tuple[Resumption, ...], about("jobs that went on with the run; the first job began it")] = ()
     broken_off: Annotated[BrokenOff | None, about("the test in which the run was broken off")] = None
     unverified: Annotated[
         tuple[str, ...], about("differences that the run found when it verified its own files; empty of a sound result")

@@ -5,6 +5,7 @@ from typing import Annotated, Generic, Literal, TypeVar
 from msgspec import Meta
 
 from hpcai.record.all_reduce import AllReduce, SentGradients
+from hpcai.record.checkpoints import WrittenCheckpoints
 from hpcai.record.content import WhatArrived
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
@@ -199,6 +200,7 @@ class TrainingRaw(Record, kw_only=True):
     energy: Annotated[Energy | None, about("energy of the timed region; null in older results")] = None
     accounting: AccountingOfTest = None
     delivered: WhatArrived = None
+    checkpoints: WrittenCheckpoints = None
     evaluation_deviation: Annotated[
         float | None,
         about("classifiers only: evaluation against the simple path / bound, worst sample; null in older results"),

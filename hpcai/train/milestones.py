@@ -1,6 +1,6 @@
 """When the epochs and validations of a training began and ended, by this rank's clock."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -25,6 +25,11 @@ class Milestones:
     def __init__(self) -> None:
         self.intervals: list[Interval] = []
         self.curve: list[CurvePoint] = []
+
+    def restore(self, intervals: Sequence[Interval], curve: Sequence[CurvePoint], shift: float) -> None:
+        """Go on from a checkpoint; `shift`: this rank's clock less that of the checkpoint's process."""
+        self.intervals = [one._replace(begun=one.begun + shift, ended=one.ended + shift) for one in intervals]
+        self.curve = list(curve)
 
     @contextmanager
     def interval(self, what: str, epoch: int) -> Iterator[None]:

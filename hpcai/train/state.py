@@ -119,8 +119,8 @@ class TrainingState:
         self.backward_begins: Callable[[], None] = nothing
         self.updated: Callable[[], None] = nothing
 
-    def snapshot(self) -> Snapshot:
-        """A copy of the state that later steps do not change."""
+    def snapshot(self, device: torch.device | None = None) -> Snapshot:
+        """A copy of the state that later steps do not change, on a device, by default where the tensors are."""
         state: Snapshot = {
             "module": self.module.state_dict(),
             "optimiser": self.optimiser.state_dict(),
@@ -130,13 +130,14 @@ class TrainingState:
             "feedback": self.feedback.tensors() if self.feedback else {},
             "generators": self._generators(),
         }
-        copy: Snapshot = _cloned(state)
+        copy: Snapshot = _cloned(state, device)
         return copy
 
     def restore(self, snapshot: Snapshot) -> None:
         """Go back (or forward) to a snapshot, in place: replicas and buckets that refer to the weights stay valid."""
         self.module.load_state_dict(snapshot["module"])
         self.optimiser.load_state_dict(_cloned(snapshot["optimiser"]))
+        _lay_out(self.optimiser)
         for name, value in (self.scaler.tensors() if self.scaler else {}).items():
             value.copy_(snapshot["scaler"][name])
         progress = _cloned(snapshot["progress"])
@@ -207,6 +208,14 @@ def training_state(module: nn.Module, recipe: Recipe, precision: str, device: to
     return TrainingState(module, optimiser, device, loss_scaler)
 
 
+def _lay_out(optimiser: torch.optim.Optimizer) -> None:
+    """Give state tensors the layout of their parameters in memory, which files do not keep and optimisers count on."""
+    for parameter, kept in optimiser.state.items():
+        for name, value in kept.items():
+            if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
+                kept[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
+
+
 def _fsync(folder: Path) -> None:
     """Flush a folder to disk, so that a rename in it survives a node failure."""
     descriptor = os.open(folder, os.O_RDONLY)
@@ -216,11 +225,11 @@ def _fsync(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _cloned(value: Any) -> Any:
+def _cloned(value: Any, device: torch.device | None = None) -> Any:
     if isinstance(value, torch.Tensor):
-        return value.detach().clone()
+        return value.detach().to(device or value.device, copy=True)
     if isinstance(value, dict):
-        return {key: _cloned(item) for key, item in value.items()}
+        return {key: _cloned(item, device) for key, item in value.items()}
     if isinstance(value, list):
-        return [_cloned(item) for item in value]
+        return [_cloned(item, device) for item in value]
     return value

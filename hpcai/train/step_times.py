@@ -93,12 +93,21 @@ class StepTimes:
         """The epoch has ended, and the device is done."""
         self._epochs.append(self._marks.intervals(self._noted))
 
+    @property
+    def seconds(self) -> Seconds:
+        """float64[steps]: of all steps so far, in their order."""
+        return np.concatenate([np.empty(0), *self._epochs])
+
+    def restore(self, seconds: Seconds) -> None:
+        """Put the steps of a checkpoint before all others."""
+        self._epochs[:0] = [seconds]
+
     def statistics(self) -> StepSeconds:
         """Statistics of this rank's steps, of which there must be at least one.
 
         The percentile is the smallest time that 95 % of the steps do not exceed.
         """
-        seconds = np.sort(np.concatenate(self._epochs))
+        seconds = np.sort(self.seconds)
         count = len(seconds)
         return StepSeconds(
             count=count,

@@ -3,6 +3,7 @@
 In the timed region a rank only copies and counts; everything else happens between epochs, outside the training clock.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -21,7 +22,7 @@ from hpcai.train.accounting import SampleAccount
 from hpcai.train.content_findings import ContentFindings
 from hpcai.train.judged_weights import JudgedWeights, checksums
 from hpcai.train.recipe import Recipe
-from hpcai.train.replay import AuditedSteps
+from hpcai.train.replay import Audited, AuditedSteps
 from hpcai.train.state import TrainingState, nothing
 from hpcai.train.step_elements import StepElements
 from hpcai.train.update_check import Worst
@@ -52,6 +53,20 @@ class Findings:
         for name, value in vars(others).items():
             own = getattr(self, name)
             setattr(self, name, own + value if isinstance(value, int) else max(own, value))
+
+
+@dataclass(frozen=True)
+class KeptChecks:
+    """What a checkpoint keeps of the checks of one rank's training, in the order of their definition."""
+
+    findings: Findings
+    contents: ContentFindings
+    entropy: int
+    done: Sequence[Audited]
+    drawn: tuple[int, tuple[int, ...]]
+    inside: float
+    outside: float
+    epoch_seconds: float
 
 
 class TrainingChecks:
@@ -145,6 +160,21 @@ class TrainingChecks:
         """Record checksums over the bits of weights, running statistics and optimiser state."""
         self._checksums = checksums(self._state.module, self._state.optimiser)
         self._judged.record(self._checksums)
+
+    def kept(self) -> KeptChecks:
+        """What a checkpoint keeps of the checks, between two parts of the training."""
+        audited = self.audited
+        own = audited.entropy, audited.done, audited.drawn, audited.inside, audited.outside
+        return KeptChecks(self.findings, self.contents, *own, self._epoch_seconds)
+
+    def restore(self, kept: KeptChecks) -> None:
+        """Go on from the checks of a checkpoint."""
+        audited = self.audited
+        vars(self.findings).update(vars(kept.findings))
+        vars(self.contents).update(vars(kept.contents))
+        audited.entropy, audited.done, audited.drawn = kept.entropy, list(kept.done), kept.drawn
+        audited.inside, audited.outside, self._epoch_seconds = kept.inside, kept.outside, kept.epoch_seconds
+        self._judged.others = kept.findings.others
 
     def check_weights(self) -> None:
         """Count a change if the bits of weights, running statistics or optimiser state differ from the checksums."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import torch
@@ -39,10 +39,13 @@ class EnergyWindow:
         self._comm, self._reader = comm, _Reader(setting, nodes, gpus, root) if first else None
 
     @contextmanager
-    def region(self, shutdown: Shutdown) -> Iterator[None]:
-        """Context manager: the block is the timed region; ranks that leave it early sleep until all have left it."""
+    def region(self, shutdown: Shutdown, earlier: float = 0.0) -> Iterator[None]:
+        """Context manager: the block is the timed region; ranks that leave it early sleep until all have left it.
+
+        earlier: seconds since a process began the region that was killed; its counter is lost.
+        """
         if self._reader:
-            self._reader.begin()
+            self._reader.begin(earlier)
         self._comm.Barrier()
         yield
         shutdown.barrier(self._comm)
@@ -97,10 +100,10 @@ class _Reader:
         self._reason = self.nodes.allreduce(f"no source on every node: {reasons}", MPI.MAX)
         return None
 
-    def begin(self) -> None:
-        self._reason = self._unanswered
+    def begin(self, earlier: float) -> None:
+        self._reason = self._unanswered or ("the test was resumed" if earlier and self._counter else "")
         self._attempt(lambda counter: counter.begin())
-        self._utc, self._begun = clock.utc_instant(), clock.now()
+        self._utc, self._begun = clock.utc_instant() - timedelta(seconds=earlier), clock.now() - earlier
 
     def end(self) -> None:
         self._seconds = clock.now() - self._begun

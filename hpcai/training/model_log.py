@@ -36,12 +36,12 @@ class ModelLog:
         """folder: the result folder, as rank 0 names it."""
         self._case, self._folder, self._asked = case, Path(folder), case.mllog == "on"
         self._active, self._device = active, device
-        self._marks = [clock.now()]
+        self.marks = [clock.now()]
         self._trials: list[tuple[int, Milestones]] = []
 
     def mark(self) -> None:
         """The warm-up ends, the training begins, or it ends: to be called at each, in this order."""
-        self._marks.append(clock.now())
+        self.marks.append(clock.now())
 
     def noting(self, assemble: Callable[[TrialPlan, Child], Training]) -> Callable[[TrialPlan, Child], Training]:
         """`assemble`, which makes the training of a trial; its epochs are kept if a log is asked for."""
@@ -71,7 +71,7 @@ class ModelLog:
             return
         group = self._active.group
         model, shared = self._model(network, samples, target), common_clock(group.active)
-        begun, *others = self._marks
+        begun, *others = self.marks
         times = Times((begun, others[0]), (others[1], others[2]))
 
         def content(system: dict[str, str]) -> str:

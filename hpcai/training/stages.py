@@ -1,82 +1,42 @@
 """The stages of a case of P models: preflight, warm-up, training, validation, ensemble; for any task."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Generic, Literal, Protocol, TypeVar
+from collections.abc import Collection, Mapping
+from typing import Any, Generic, Literal
 
 import torch
 from msgspec import structs
 
 from hpcai import clock
-from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.inputfile import Case
 from hpcai.machine import memory
-from hpcai.networks.graph import Graph
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.kernel_choice import choose
 from hpcai.preflight.layer_products import Product
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
-from hpcai.record.dataset import Dataset, Validation
 from hpcai.record.preflight import KernelChoice
-from hpcai.record.sample_loading import Loading
 from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
 from hpcai.results.reached import first_reaching
 from hpcai.train.content_findings import delivered
 from hpcai.train.evaluation_check import evaluation_deviation
-from hpcai.train.loop import Training
 from hpcai.train.providers import use_custom
-from hpcai.train.state import CurvePoint, Progress
+from hpcai.train.state import Progress
 from hpcai.training.assembly import same_data
+from hpcai.training.checkpointing import Checkpointing
 from hpcai.training.content import data_content
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog, logged
 from hpcai.training.pipelined import pipelined_by
 from hpcai.training.summation import all_reduce_of, exchanged_by, sent_by
+from hpcai.training.task import Entry, Raw, Report, Task, Together
 from hpcai.training.times import PhaseAccount, profiled, times_of
 from hpcai.training.totals import loading_of, models_of, so_far, work_of
 from hpcai.workloads.registry import quality_of
-
-Report = Callable[[str, float], None]  # called with the progress of this rank's model, as text and as a share
-Entry = TypeVar("Entry", bound=Validation)
-Together = TypeVar("Together")
-Raw = TypeVar("Raw", bound=TrainingRaw, covariant=True)
-
-
-class Task(Protocol[Entry, Together, Raw]):
-    """What a workload with P models defines for its stages. All but `describe` and `quality` is collective."""
-
-    @property
-    def loading(self) -> type[Loading]:
-        """The record of what its loader measures."""
-
-    def open(self, case: Case, group: Group) -> Any:
-        """The dataset, the same on every rank."""
-
-    def describe(self, dataset: Any) -> Dataset:
-        """The dataset's record in a result."""
-
-    def assemble(self, case: Case, group: Group, device: torch.device, dataset: Any, graph: Graph) -> Training:
-        """The training of this rank's model, ready to warm up."""
-
-    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Together, int] | None:
-        """Evaluation of the ensemble, and the number of miscounted validation samples; None after a shutdown."""
-
-    def curve(self, points: Sequence[CurvePoint]) -> tuple[Entry, ...]:
-        """The validations of this rank's model."""
-
-    def quality(self, entry: Entry, samples: int) -> str:
-        """The quality of one validation, as text."""
-
-    def raw(self, shared: TrainingRaw, curve: Sequence[Entry], together: Together, training: Training) -> Raw:
-        """The raw measurements: those shared by all tasks and the task's own; `curve` is of this rank's model."""
-
-    def stopped(self, shared: StoppedTraining, curve: Sequence[Entry]) -> StoppedTraining:
-        """The measurements up to a shutdown; `curve` is of the first model."""
 
 
 def run(
@@ -90,12 +50,13 @@ def run(
 ) -> Raw | Stopped | None:
     """Measure one case; None on idle ranks, which sleep until it is over. Collective over all ranks.
 
-    On a shutdown it stops at the next step and returns the measurements until then. folder: of the result, for logs.
+    On a shutdown it stops at the next step and returns the measurements until then. folder: of the result, for logs
+    and checkpoints.
     """
 
     def measure(active: ActiveGroup) -> Raw | Stopped:
         log = ModelLog(case, active, device, folder)
-        return _Stages(task, case, active, device, world.host, log).run(report, shutdown)
+        return _Stages(task, case, active, device, world.host, log, folder).run(report, shutdown)
 
     return in_groups(case, world, device, shutdown, measure)
 
@@ -111,6 +72,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         device: torch.device,
         host: str,
         log: ModelLog,
+        folder: str,
     ) -> None:
         self.log = log
         self.task, self.case, self.device, self.host = task, case, device, host
@@ -126,6 +88,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             self.graph = network(case, self.dataset)
             self.trained = task.assemble(case, self.group, device, self.dataset, self.graph)
             self.energy = energy_window(case, active, device)
+            self.kept = Checkpointing(case, self.group, folder, self.phases, self.account, log.marks)
 
     def run(self, report: Report, shutdown: Shutdown) -> Raw | Stopped:
         """Run the stages in order, unless a shutdown comes between two of them."""
@@ -139,7 +102,9 @@ class _Stages(Generic[Entry, Together, Raw]):
         with self.phases.measure("ensemble"), checks.judging(self.trained.execution.network) as seen:
             evaluated = self.task.evaluate(self.trained, self.group, shutdown)
         if shutdown.agreed(self.group.active) or evaluated is None:
+            self.kept.on_pause()
             return self.stopped("ensemble")
+        self.kept.close()
         checks.judge(seen, self.trained.validation.shard.steps)
         return self.raw(preparation, *evaluated, shutdown)
 
@@ -171,8 +136,9 @@ class _Stages(Generic[Entry, Together, Raw]):
         """Choose the faster kernels of each layer and use them; what was timed, and the custom directions."""
         module: Any = self.trained.state.module
         with self.phases.measure("kernel_choice"):
-            found = choose(self.trained, self.group.active, self.device)
+            found = choose(self.trained, self.group.active, self.device, self.kept.choice)
             use_custom(module, found.choice)
+            self.kept.choice = found.measured
         memory.release_unused()
         return found.measured, found.products
 
@@ -181,9 +147,10 @@ class _Stages(Generic[Entry, Together, Raw]):
         if self.case.index == 1:
             self.phases.seconds["start_up"] = clock.since_process_start()
         self.log.mark()
-        with self.energy.region(shutdown):
+        with self.energy.region(shutdown, self.kept.earlier):
             self.log.mark()
-            self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)))
+            self.kept.watch(self.trained)
+            self.trained.run(self.phases, shutdown, lambda progress: report(*self._progress(progress)), self.kept)
             self.log.mark()
         samples = self.trained.sampler.size, len(self.dataset.validation)
         training = logged(self.trained.milestones, self._curve(), samples[1], broken_off=self.trained.stopped)
@@ -225,11 +192,13 @@ class _Stages(Generic[Entry, Together, Raw]):
             accounting=accounting,
             delivered=delivered(trained.checks.contents, content, group),
             evaluation_deviation=deviation,
+            checkpoints=self.kept.measured(),
         )
         return self.task.raw(shared, curve, together, trained)
 
     def stopped(self, where: Literal["preparation", "training", "ensemble"]) -> Stopped:
         """The measurements up to a shutdown."""
+        self.kept.close()
         shared = so_far(where, self.task.describe(self.dataset), self.trained, self.group)
         return Stopped(self.task.stopped(shared, self.group.active.bcast(self._curve())))
 

@@ -18,7 +18,7 @@ from hpcai.train import step_times
 from hpcai.train.loop import Training
 from hpcai.train.operation_profile import operator_seconds
 
-BEFORE = ("staging", "start_up")  # phases that are not part of a test's own time
+BEFORE = ("staging", "start_up", "interrupted")  # phases that are not part of a test's own time
 
 
 class Times(NamedTuple):
@@ -60,10 +60,19 @@ class PhaseAccount:
     def __init__(self) -> None:
         self._begun = raw()
 
+    @property
+    def wall(self) -> float:
+        """Seconds of the test so far, by the second clock."""
+        return raw() - self._begun
+
+    def add(self, seconds: float) -> None:
+        """Seconds of the test before this process took part in it."""
+        self._begun -= seconds
+
     def closed(self, phases: clock.Phases, comm: MPI.Comm) -> Accounting:
         """Of the rank with the largest difference, the same on each of `comm`. Collective; right after the last phase.
         """
-        wall = raw() - self._begun
+        wall = self.wall
         parts = sum(seconds for name, seconds in phases.seconds.items() if name not in BEFORE)
         worst = unaccounted(parts + phases.between, wall), wall, parts, phases.between
         _, wall, parts, between = comm.allreduce(worst, MPI.MAX)

@@ -8,7 +8,7 @@ from hpcai.comm.grid import Group, split
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.inputfile import Case
-from hpcai.training.stages import Report
+from hpcai.training.task import Report
 from toy_workload.checks import hits_of
 from toy_workload.record import ToyRaw
 

@@ -11,7 +11,7 @@ from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
-from hpcai.claims.loading_claims import loading_claims, nothing, trained
+from hpcai.claims.loading_claims import loading_claims, trained, unused
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.pipeline_claims import PIPELINED
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
@@ -156,7 +156,7 @@ CLAIMS: Claims = (
         *EXECUTION,
         *MEMORY,
         *DATA_IN_MEMORY,
-        *loading_claims(trained, nothing, image_bytes),
+        *loading_claims(trained, unused, image_bytes),
         *ROW_TELEMETRY,
         *ENERGY,
         *THROUGHPUT,

@@ -46,7 +46,7 @@ from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog
-from hpcai.training.stages import Report
+from hpcai.training.task import Report
 from hpcai.training.times import PhaseAccount
 from hpcai.workloads.nas.preparation import Prepared, prepared
 from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch

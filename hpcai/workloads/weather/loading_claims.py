@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from hpcai.claims.loading_claims import loading_claims, nothing, trained
+from hpcai.claims.loading_claims import loading_claims, trained, unused
 from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.detections.detection_tables import TRUE
@@ -67,7 +67,7 @@ def _held_bytes(subject: Subject) -> int:
 
 
 LOADING = (
-    *loading_claims(trained, nothing, _held_bytes),
+    *loading_claims(trained, unused, _held_bytes),
     Claim("loading: nothing is read of generated fields", _of_raw(_generated), changed("raw.loading.bytes_read", 1)),
     Claim(
         "loading: seconds only where something is read",
