@@ -130,6 +130,7 @@ class Recorder:
         self._write()
         self._verify()
         result = self._write() if self.result.unverified else sealed(self.result, self.planned)
+        (self._folder / resumption.LOCK).unlink(missing_ok=True)
         _print(closing(result))
         names = sorted(path.name for path in Path(self._folder).iterdir() if not path.name.startswith("."))
         print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._folder}", file=sys.stderr)

@@ -19,8 +19,11 @@ GROUPS = (
         *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.credits"),
     ),
-    ("machine", "comm", "clock", "second_clock"),
-    ("data", "models", "train", "mllog", "search", "claims", "workloads.claims", "workloads.trials", "workloads.data"),
+    ("machine", "comm", "clock", "second_clock", "tensor_file", "tensor_tree"),
+    (
+        *("checkpoint", "data", "models", "train", "mllog", "search", "claims"),
+        *("workloads.claims", "workloads.trials", "workloads.data"),
+    ),
     ("preflight", "workloads.preflight"),
     ("plan", "training", "workloads.plan"),
     ("monitoring", "workloads.*"),
@@ -28,7 +31,7 @@ GROUPS = (
     ("verification",),
     ("study",),
     ("ranking",),
-    ("cli", "run", "recorder", "main"),
+    ("cli", "run", "recorder", "resumption", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
 CLOCKS = ("perf_counter", "monotonic", "process_time", "clock_gettime", "clock_gettime_ns")

@@ -20,6 +20,7 @@ from fault_runs import (
     DELIVERED,
     DEVIATION,
     ELEMENTWISE,
+    EVALUATED,
     LOSS,
     LOST,
     OF_CONTENT,
@@ -149,7 +150,7 @@ def test_each_violated_claim_is_named(faulty: Callable[[int], Run]) -> None:
 
 def test_every_check_has_a_fault() -> None:
     found = set().union(*(checks for grid in SWEEPS.parts[0] for checks in grid.values()))
-    elsewhere = {*OF_CONTENT, *BESIDE, ACCOUNTED, WALL}  # in test_content_faults.py and test_step_faults.py
+    elsewhere = {*OF_CONTENT, *BESIDE, EVALUATED, ACCOUNTED, WALL}  # in test_content_faults.py and test_step_faults.py
     assert found - elsewhere == (CHECKS | {APART}) - elsewhere
 
 

@@ -3,6 +3,7 @@
 import pytest
 from fault_runs import (
     ACCOUNTED,
+    CHANGED,
     CLOCKS,
     DEVIATION,
     EVALUATED,
@@ -27,6 +28,7 @@ IN_A_GROUP = {
     "one_layer_with_old_gradients": {STALE},
     "weights_swapped_while_validated": {OTHERS},
     "every_sample_counted_as_correct": {EVALUATED},
+    "trained_before_the_clock": {CHANGED},
 }
 IN_AN_ENSEMBLE = {
     "ensemble_of_other_weights": {OTHERS},
@@ -38,6 +40,7 @@ IN_AN_ENSEMBLE = {
     "one_layer_with_old_gradients": {STALE},
     "old_gradients_unless_audited": {STALE},
     "every_sample_counted_as_correct": {EVALUATED},
+    "trained_before_the_clock": {CHANGED},
 }
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
 # Where the fault meets an audited step, or changes how many samples are correct.

@@ -3,7 +3,7 @@
 from math import isclose
 
 from hpcai.claims.shards import shards_of, trained
-from hpcai.inputfile.split import TENSOR
+from hpcai.inputfile.split import TENSOR, split_of
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.results.exchange_cost import needed_in_training
@@ -31,14 +31,18 @@ def _within(subject: Subject) -> bool:
 
 def _evaluated(subject: Subject) -> bool:
     """Older results have none of models that are not divided."""
-    return subject.entry.raw.evaluation_deviation is not None or subject.case.split.parts == 1
+    return subject.entry.raw.evaluation_deviation is not None or split_of(subject.entry.settings).parts == 1
 
 
 EXCHANGE = (
     Claim(
         "evaluation_deviation of divided models",
         _evaluated,
-        together(changed("settings.PARALLEL", TENSOR), changed("raw.evaluation_deviation", None)),
+        together(
+            changed("settings.PARALLEL", TENSOR),
+            changed("settings.DEGREE", 2),
+            changed("raw.evaluation_deviation", None),
+        ),
     ),
     Claim("exchanged if, and only if, models are sharded", _there, changed("raw.exchanged", FORGED)),
     Claim(

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from hpcai.formulas import eligibility
 from hpcai.record.record import fields
-from hpcai.record.result import Best, Repeatability, Result, RunCeilings, Summary
+from hpcai.record.result import Best, Repeatability, Result, Resumption, RunCeilings, Summary
 from hpcai.report import repetitions
 from hpcai.report.text import DASHES, LINE, free, printed, with_reasons
 
@@ -24,6 +24,7 @@ def closing(result: Result) -> str:
         f"         {summary.passed:6d} tests completed and passed residual checks,",
         f"         {summary.failed:6d} tests completed and failed residual checks,",
         f"         {summary.skipped:6d} tests skipped because of illegal input values.",
+        *(_resumed(each) for each in result.resumed),
         *(f"FAILED: {eligibility.UNVERIFIED.reasons[0]}: {free(difference)}" for difference in result.unverified),
         DASHES,
         "",
@@ -33,6 +34,11 @@ def closing(result: Result) -> str:
         "",
     ]
     return printed(lines) + (f"{END}\n{LINE}\n" if summary.complete else printed(_broken_off(result, summary)))
+
+
+def _resumed(found: Resumption) -> str:
+    differing = f", with other {free('; '.join(found.differing))}" if found.differing else ""
+    return f"Resumed at {found.date} with test {found.test}{differing}"
 
 
 def summary_of(result: Result) -> Summary:

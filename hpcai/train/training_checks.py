@@ -100,6 +100,7 @@ class TrainingChecks:
         """The training begins or resumes, after the warm-up."""
         self._state.backward_begins, self._state.updated = self.region.backward, self._updated
         self._before = self._state.progress.training_seconds, self._state.progress.steps
+        self.check_weights()
         self.record_checksums()
 
     def _updated(self) -> None:

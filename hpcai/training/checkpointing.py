@@ -76,6 +76,7 @@ class Checkpointing(TrainingCallback):
         self._begun_utc = _utc() - account.wall
         self._last, self._cost = clock.now(), 0.0
         self._pauses = self._resumed = 0
+        self._asked = 0.0
         self._found = self._agreed()
         self.choice: KernelChoice | None = self._found and _converted(self._found[1].choice, KernelChoice | None)
         self._training: Training | None = None
@@ -108,13 +109,15 @@ class Checkpointing(TrainingCallback):
 
     def should_pause(self) -> bool:
         """Whether it is time for a checkpoint."""
-        return self.pauses and clock.now() - self._last >= max(self._seconds, SHARE * self._cost)
+        due = self.pauses and clock.now() - self._last >= max(self._seconds, SHARE * self._cost)
+        self._asked = clock.now() if due else 0.0
+        return due
 
     def on_pause(self) -> None:
         """Copy the state to the host; a thread writes it."""
         if not self.pauses:
             return
-        begun = clock.now()
+        begun = self._asked or clock.now()  # the steps until then are checked first
         self._pauses += 1
         assert self._training is not None, "a training is watched before it runs"
         with self._phases.measure("checkpoint"):
@@ -192,6 +195,7 @@ class Checkpointing(TrainingCallback):
         own["optimiser"] = shared[OPTIMISER]
         training.state.restore(own)
         training.checks.restore(kept.checks)
+        training.checks.record_checksums()
         self._pauses, self._resumed = kept.pauses, kept.resumed + 1
         self._restore_times(training, kept)
 

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+import numpy as np
 from mpi4py import MPI
 
 from hpcai import clock
@@ -84,5 +85,7 @@ def _phases(training: Training, phases: clock.Phases, comm: MPI.Comm) -> Phases:
     progress = training.state.progress
     waits = {"data_wait": progress.data_wait_seconds, "exposed_communication": progress.exposed_seconds}
     seconds = {**phases.seconds, **waits}
-    names = [field.name for field in fields(Phases) if field.name in seconds]
-    return Phases(**reductions.largest(comm, {name: seconds[name] for name in names}))
+    known = np.array([field.name in seconds for field in fields(Phases)])
+    comm.Allreduce(MPI.IN_PLACE, known, MPI.LOR)  # one model may be resumed, and others not
+    names = [field.name for field, there in zip(fields(Phases), known, strict=True) if there]
+    return Phases(**reductions.largest(comm, {name: seconds.get(name, 0.0) for name in names}))

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hpcai.record.content import DataContent, Delivered
+from hpcai.record.content import ONE_IN, DataContent, Delivered
 from hpcai.record.plain import plain
 from hpcai.record.preflight import Worst
 
@@ -12,6 +12,7 @@ def with_delivered(entry: Any) -> None:
     raw, models = entry["raw"], entry["settings"]["GROUPS"]
     steps = raw["replay"]["steps"]
     passes = raw["work"].get("validation_passes", 0)
+    packed = entry["settings"]["DATASET"].startswith("imagenet:")
     found = Delivered(
         samples=models * (entry["settings"]["EPOCHS"] + 1) + passes,
         deviation=Worst(value=0.1, where="model 0, epoch 1, step 1, sample 1: values"),
@@ -21,6 +22,10 @@ def with_delivered(entry: Any) -> None:
         recipe=Worst(value=0.0, where=""),
         validations=passes + models,
         differing_validations=0,
-        data=DataContent(unknown_splits=0, shared=0),
+        data=DataContent(
+            unknown_splits=0,
+            shared=0,
+            shared_allowed=raw["dataset"]["validation_samples"] // ONE_IN if packed else 0,
+        ),
     )
     raw["delivered"] = plain(found)

@@ -33,7 +33,11 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "rank_faults": ("convolutions_not_updated",),
         "detection_faults": ("proposals_frozen",),
-        "step_faults": ("no_update_unless_audited", "no_backward_pass_in_every_second_step"),
+        "step_faults": (
+            "no_update_unless_audited",
+            "no_backward_pass_in_every_second_step",
+            "trained_before_the_clock",
+        ),
     },
     "gradients": {
         "rank_faults": (

@@ -60,6 +60,19 @@ def one_layer_with_old_gradients() -> Fault:
     return replaced(TrainingState, "update", make)
 
 
+def trained_before_the_clock() -> Fault:
+    """Steps that nobody credits, between the warm-up and the training."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def run(self: Training, *arguments: Any, **options: Any) -> None:
+            self.run_uncredited(range(self.shard.steps))
+            genuine(self, *arguments, **options)
+
+        return run
+
+    return replaced(Training, "run", make)
+
+
 def no_update_unless_audited() -> Fault:
     """Steps that nobody audits change nothing."""
 

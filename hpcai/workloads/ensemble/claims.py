@@ -5,6 +5,7 @@ from math import comb
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
+from hpcai.claims.checkpoint_claims import CHECKPOINTS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.delivered_claims import DELIVERED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
@@ -145,6 +146,7 @@ CLAIMS: Claims = (
         *PIPELINED,
         *BAGS,
         *DELIVERED,
+        *CHECKPOINTS,
         *CURVE,
         *MODELS,
         *reached_claims(_quality_of_best),

@@ -135,7 +135,8 @@ class _Search:
         self.log.mark()
         with self.energy.region(shutdown):
             begin = common_start(self.group.active)
-            with ThreadPoolExecutor(1, "hpcai-search") as thread, self.phases.measure("search"):
+            # the thread may still build a network
+            with self.phases.measure("search"), ThreadPoolExecutor(1, "hpcai-search") as thread:
                 runner = self._runner(thread, images, lambda: clock.now() - begin)
                 self.log.mark()
                 runner.run(shutdown, self.report)
@@ -233,10 +234,9 @@ class _Search:
         if self.leader:
             self.leader.transport.finish()
         self.leaders.Free()
-        storage = self.storage if self.group.active.rank == 0 else None
-        measured, ended_by = totals(
-            self.group, runner, self.leader, storage, self.phases, self.accounting, self.active.between_nodes, checked
-        )
+        storage, apart = self.storage if self.group.active.rank == 0 else None, self.active.between_nodes
+        own = self.group, runner, self.leader, storage, self.phases, self.accounting, apart, checked
+        measured, ended_by = totals(*own)
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
         return SearchRaw(

@@ -5,6 +5,7 @@ from math import isclose
 
 from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
+from hpcai.claims.checkpoint_claims import CHECKPOINTS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.delivered_claims import DELIVERED
@@ -169,6 +170,7 @@ CLAIMS: Claims = (
         *ALL_REDUCE,
         *BAGS,
         *DELIVERED,
+        *CHECKPOINTS,
         *CURVE,
         *TOGETHER,
         *MODELS,
