@@ -31,7 +31,7 @@ def storage(tmp_path: Path) -> SearchStorage:
 
 
 def kept(storage: SearchStorage) -> set[int]:
-    return {int(path.stem) for path in storage.folder.glob("*.pt")}
+    return {int(path.stem) for path in storage.folder.glob("*.safetensors")}
 
 
 def returns(storage: SearchStorage, id_: int) -> None:
@@ -55,7 +55,7 @@ def test_recorded_trials_are_read(storage: SearchStorage) -> None:
 def test_weights_that_are_not_needed_are_removed_from_time_to_time(storage: SearchStorage) -> None:
     needed = {2, 5, REMOVE_EVERY}
     storage.needed = lambda: needed
-    (storage.folder / "999.pt").write_bytes(b"of a trial that runs")
+    (storage.folder / "999.safetensors").write_bytes(b"of a trial that runs")
     for id_ in range(1, REMOVE_EVERY):
         returns(storage, id_)
     assert kept(storage) == {*range(1, REMOVE_EVERY), 999}

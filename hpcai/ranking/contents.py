@@ -22,7 +22,7 @@ def regular(path: Path) -> None:
         raise InputError(f"{path.name} cannot be read: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise InputError(f"{path.name} is no file")
-    most = MOST_BYTES_OF_TABLES if path.suffix in (".h5", ".pt") else MOST_BYTES
+    most = MOST_BYTES_OF_TABLES if path.suffix in (".h5", ".safetensors", ".pt") else MOST_BYTES
     if facts.st_size > most:
         raise InputError(f"{path.name} has {facts.st_size} bytes; allowed: {most}")
 
