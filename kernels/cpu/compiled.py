@@ -54,7 +54,7 @@ def _compiled(function: F, **options: Any) -> F:
 
 
 class _Place(CacheLocator):
-    """Cache location by the contents of the sources, not by path and time stamp: copies of the tree share machine code."""
+    """Cache location by the contents of the sources, not by path and time: copies of a tree share machine code."""
 
     def __init__(self, path: Path, line: int) -> None:
         self._path, self._line = path, line

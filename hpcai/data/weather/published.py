@@ -2,7 +2,7 @@
 
 Reading a random frame costs as much as reading its whole compressed block, 46 frames in the published files. Training
 therefore takes the frames of a block one after the other (`BlockOrder`); for training in any order, pack the files
-once (`python -m hpcai.data.pack_weather`).
+once (`python -P -m hpcai.data.pack_weather`).
 """
 
 import hashlib
@@ -31,7 +31,7 @@ from hpcai.errors import DataError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-FORMULA = "formula"  # attribute of the files of `python -m hpcai.data.generate`
+FORMULA = "formula"  # attribute of the files of `python -P -m hpcai.data.generate`
 VALIDATION = 10  # of a single file, the last tenth validates
 _NAME = re.compile(r"climo_\d{4}\.h5")
 
