@@ -52,6 +52,16 @@ def test_console_scripts_run_nothing_of_the_current_folder(script: str, tmp_path
     assert done.returncode == 0, done.stderr
 
 
+def test_processes_of_the_lists_run_nothing_of_the_current_folder(tmp_path: Path) -> None:
+    program = tmp_path / "elsewhere" / "program.py"
+    program.parent.mkdir()
+    program.write_text(
+        "from hpcai.ranking.pool import mapped\nif __name__ == '__main__':\n    print(mapped(abs, range(20), 2))\n"
+    )
+    done = ran(plant(tmp_path), sys.executable, program)
+    assert "TRAPPED" not in done.stderr and done.stdout == f"{[*range(20)]}\n", done.stderr
+
+
 def test_the_trap_is_one(tmp_path: Path) -> None:
     assert "TRAPPED" in ran(plant(tmp_path), sys.executable, "-m", "hpcai.opcount", "--help").stderr
 
