@@ -204,7 +204,7 @@ $(READY): setup.py pyproject.toml constraints.txt
 	# Two ranks find each other; with a library that is not mpirun's own they are two jobs of one rank.
 	two_ranks() {
 		local program='from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
-		[ "$$(timeout 60 .venv/bin/mpirun -np 2 .venv/bin/python -c "$$program" 2>/dev/null | tr -dc 0-9)" = 22 ]
+		[ "$$(timeout 60 .venv/bin/mpirun -np 2 .venv/bin/python -P -c "$$program" 2>/dev/null | tr -dc 0-9)" = 22 ]
 	}
 	adopt() {
 		{ echo '#!/bin/bash'

@@ -14,7 +14,7 @@ EPILOGUE = """\
 Files are written below results/ in the current directory. Exit codes: 0 every test passed, 1 a test failed,
 2 illegal input or launch, 3 broken off; a rank that is killed ends the job with the launcher's own code, not 0,
 and is named on standard error.
-python -m hpcai.opcount --help counts the operations of a network."""
+python -P -m hpcai.opcount --help counts the operations of a network."""
 
 
 @dataclass(frozen=True)

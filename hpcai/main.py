@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 from hpcai import cli
-from hpcai.errors import HpcaiError, InputError, Refused
-from hpcai.machine import launcher, library_variables, memory, signals
+from hpcai.errors import HpcaiError, InputError, LaunchError, Refused
+from hpcai.machine import launcher, library_variables, memory, node_resources, signals
 
 if TYPE_CHECKING:
     from hpcai.inputfile import Problem
@@ -139,6 +139,10 @@ def _chosen(options: cli.Options, ranks: int) -> "Problem":
 
 def _benchmark(options: cli.Options) -> int:
     """Start MPI, agree on the problem and run it; an error on one rank ends the job on all of them."""
+    try:
+        node_resources.prepare(os.environ)
+    except LaunchError as error:
+        return _refuse(error, launcher.local_rank(os.environ))
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse
@@ -165,8 +169,8 @@ def _benchmark(options: cli.Options) -> int:
     return code
 
 
-def _refuse(error: HpcaiError) -> int:
-    """The exit code of an error that all ranks have; the first rank prints it."""
-    if launcher.environment_rank(os.environ) == 0:
+def _refuse(error: HpcaiError, rank: int | None = None) -> int:
+    """The exit code of an error that all ranks have; the first rank prints it. rank: of its node, if of a node's."""
+    if (launcher.environment_rank(os.environ) if rank is None else rank) == 0:
         print(f"hpcai: {error}", file=sys.stderr)
     return error.exit_code

@@ -1,9 +1,12 @@
 """Recorder of a run on rank 0: prints each test when it ends, keeps the files of the result folder up to date.
 
-It verifies the files that it has written, as `--verify` does.
+It verifies the files that it has written, as `--verify` does. Where they cannot be written any more, it writes them to
+a folder below TMPDIR.
 """
 
 import sys
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -23,6 +26,7 @@ from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
 from hpcai.report.entries import block, blocks
 from hpcai.report.progress import ProgressLine
+from hpcai.report.standard_output import StandardOutput
 from hpcai.results.assembly import broken_off, ended, enter, failed_by
 from hpcai.results.cells import cell
 from hpcai.results.measured import Measured, Stopped
@@ -58,13 +62,17 @@ class Recorder:
         self._begun, self._written_seconds, self._verified_seconds = clock.now(), 0.0, 0.0
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
+            self._output = StandardOutput()
             self._folder = resumed or files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
             self._digests = Digests(self._folder)
+            self._place: Path | None = self._folder  # of the last files that were written; None if there are none
+            self._other: Path | None = None
             if problem.run["MLLOG"] == "on" and resumed is None:
                 _write_system(self._folder, system.text(head, device))
             self._lock = self._lock or resumption.locked(self._folder)
-            self._keep()
-            _print(banner(self.result) + blocks(self.result))
+            files.write(self._folder, sealed(self.result, planned), self._digests)  # or nothing is run
+            self._verify()
+            self._output.print(banner(self.result) + blocks(self.result))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 
     def _gone_on(self, folder: Path) -> list[int]:
@@ -93,8 +101,9 @@ class Recorder:
             self.line.clear()
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
-            _print(block(self.result, entry))
-            self._keep()
+            self._keep()  # before it is printed: a launcher whose standard output is full ends the job
+            self.line.clear()
+            self._output.print(block(self.result, entry))
 
     def _keep(self) -> None:
         """Write the files and verify them, as far as the bounds of time allow."""
@@ -106,15 +115,32 @@ class Recorder:
 
     def _write(self) -> Result:
         begun, result = clock.now(), sealed(self.result, self.planned)
-        files.write(self._folder, result, self._digests)
-        paths.remove(self._folder, [entry.index for entry in ended(result)])
+        try:
+            files.write(self._folder, result, self._digests)
+            self._place = self._folder
+            paths.remove(self._folder, [entry.index for entry in ended(result)])
+        except HpcaiError as error:
+            self._place = self._elsewhere(result, error)
         self._written_seconds += clock.now() - begun
         return result
+
+    def _elsewhere(self, result: Result, error: HpcaiError) -> Path | None:
+        """Write the files to a folder below TMPDIR, and say so; the folder, or None if that fails as well."""
+        self.line.clear()
+        try:
+            self._other = self._other or Path(tempfile.mkdtemp(prefix="hpcai-result-"))
+            files.write(self._other, result)
+            print(f"hpcai: {error}; the result is in {self._other}", file=sys.stderr, flush=True)
+        except (HpcaiError, OSError) as another:
+            print(f"hpcai: {error}; nor elsewhere: {another}", file=sys.stderr, flush=True)
+            return None
+        return self._other
 
     def _verify(self) -> None:
         """Read the files again; differences are printed on stderr and recorded, and make the result INVALID."""
         begun, known = clock.now(), self.result.unverified
-        found = [difference for difference in _differences(self._folder) if difference not in known]
+        place = self._place
+        found = [difference for difference in (_differences(place) if place else []) if difference not in known]
         if found and len(known) < MOST_KEPT:
             self.line.clear()
             for difference in found[: MOST_KEPT - len(known)]:
@@ -130,12 +156,14 @@ class Recorder:
         self._write()
         self._verify()
         result = self._write() if self.result.unverified else sealed(self.result, self.planned)
-        (self._folder / resumption.LOCK).unlink(missing_ok=True)
-        _print(closing(result))
-        names = sorted(path.name for path in Path(self._folder).iterdir() if not path.name.startswith("."))
-        print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._folder}", file=sys.stderr)
+        with suppress(OSError):
+            (self._folder / resumption.LOCK).unlink(missing_ok=True)
+        self._output.print(closing(result))
+        if self._place:
+            names = sorted(path.name for path in self._place.iterdir() if path.name[0] != ".")
+            print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._place}", file=sys.stderr)
         summary = summary_of(result)
-        if not summary.complete:
+        if self._output.lost or self._place != self._folder or not summary.complete:
             return HpcaiError.exit_code
         return 1 if summary.failed or result.unverified else 0
 
@@ -155,10 +183,3 @@ def _write_system(folder: Path, description: str) -> None:
         files.write_system(folder, description)
     except HpcaiError as error:
         print(f"hpcai: no MLPerf logs: {error}", file=sys.stderr, flush=True)
-
-
-def _print(text: str) -> None:
-    try:
-        print(text, end="", flush=True)
-    except OSError as error:
-        raise HpcaiError(f"cannot write the report to standard output: {error.strerror}") from None

@@ -26,7 +26,7 @@ from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.monitoring.wall_clock import WallClock
 from hpcai.preflight import generator_answers
 from hpcai.preflight.case_checks import check, check_rank, survey
-from hpcai.preflight.library_loading import compiles
+from hpcai.preflight.library_loading import compiles, refused_folders
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.plain import checked, plain
 from hpcai.record.problem import input_of
@@ -101,7 +101,9 @@ def _measure(
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:
-    """Print why there is no output for a while."""
+    """Print why machine code is not used, and why there is no output for a while."""
+    for reason in refused_folders() if world.rank == 0 else []:
+        print(f"hpcai: machine code is not used: {reason}", file=sys.stderr, flush=True)
     if world.rank == 0 and compiles(cases, device):
         print("hpcai: compiling custom kernels for this processor, once: 1 to 2 minutes", file=sys.stderr, flush=True)
 

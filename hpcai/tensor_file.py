@@ -25,7 +25,7 @@ TYPES = {
     **{"F8_E4M3": torch.float8_e4m3fn, "F8_E5M2": torch.float8_e5m2},
 }
 WORDS = {kind: word for word, kind in TYPES.items()}
-DIGEST, ABOUT, META = "sha256 of all before", "__metadata__", "meta"  # keys of the header
+DIGEST, ABOUT, META, STRIDES = "sha256 of all before", "__metadata__", "meta", "strides"  # keys of the header
 DIGEST_BYTES, ALIGNED = 32, 8
 
 
@@ -64,7 +64,7 @@ def read(path: Path) -> tuple[dict[str, Tensor], Any]:
         )
     try:
         return _parsed(data)
-    except (ValueError, KeyError, TypeError, RuntimeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path.absolute()} is no file of tensors: {error}") from None
 
 
@@ -90,7 +90,8 @@ def _header(tensors: Mapping[str, Tensor], meta: Any) -> bytes:
         end = begin + tensors[name].nbytes
         places[name] = (begin, end)
         begin = end
-    fields: dict[str, Any] = {ABOUT: {META: json.dumps(meta)}}
+    strides = {name: found for name, value in tensors.items() if (found := _strides(value))}
+    fields: dict[str, Any] = {ABOUT: {META: json.dumps(meta), STRIDES: json.dumps(strides)}}
     fields |= {name: _field(value, places[name]) for name, value in tensors.items()}
     fields[DIGEST] = {"dtype": "U8", "shape": [DIGEST_BYTES], "data_offsets": [begin, begin + DIGEST_BYTES]}
     text = json.dumps(fields).encode()
@@ -102,6 +103,15 @@ def _field(value: Tensor, place: tuple[int, int]) -> dict[str, Any]:
     if value.dtype not in WORDS:
         raise TypeError(f"tensors of type {value.dtype} cannot be written")
     return {"dtype": WORDS[value.dtype], "shape": list(value.shape), "data_offsets": list(place)}
+
+
+def _strides(value: Tensor) -> tuple[int, ...] | None:
+    """Strides of a copy of a tensor; None if it is contiguous.
+
+    Fused optimisers go through weights and their state in the order of memory, so a reader must find the same order.
+    """
+    found = torch.empty_like(value, device="meta").stride()
+    return None if found == torch.empty(value.shape, device="meta").stride() else found
 
 
 def _order(tensors: Mapping[str, Tensor]) -> list[str]:
@@ -128,20 +138,22 @@ def _memory(data: Tensor) -> memoryview:
 
 
 def _parsed(data: Tensor) -> tuple[dict[str, Tensor], Any]:
-    """Copies of the tensors: torch's generators crash on a state that is not aligned."""
     begin = 8 + int.from_bytes(bytes(_memory(data[:8])), "little")
     fields = json.loads(bytes(_memory(data[8:begin])))
-    meta = json.loads(fields.pop(ABOUT)[META])
+    about = {name: json.loads(text) for name, text in fields.pop(ABOUT).items()}
     del fields[DIGEST]
-    return {name: _tensor(data[begin:], field) for name, field in fields.items()}, meta
+    tensors = {name: _tensor(data[begin:], field, about[STRIDES].get(name)) for name, field in fields.items()}
+    return tensors, about[META]
 
 
-def _tensor(data: Tensor, field: dict[str, Any]) -> Tensor:
+def _tensor(data: Tensor, field: dict[str, Any], strides: list[int] | None) -> Tensor:
+    """A copy, aligned: torch's generators crash on a state that is not. The data are in the order of the indices."""
     begin, end = field["data_offsets"]
     kind, shape = TYPES[field["dtype"]], field["shape"]
     if end - begin != prod(shape) * kind.itemsize:
         raise ValueError("a shape and a length disagree")
-    return data[begin:end].view(kind).reshape(shape).clone()
+    values = data[begin:end].view(kind).reshape(shape)
+    return values.clone() if strides is None else torch.empty_strided(shape, strides, dtype=kind).copy_(values)
 
 
 def _flush_folder(folder: Path) -> None:

@@ -97,7 +97,7 @@ def searched(**settings: Any) -> SearchRun:
         run = SearchRun(case, raw)
         if world.rank == 0:
             place = Path(folder, "search-1")
-            weights = sorted(path.name for path in place.glob("*.pt"))
+            weights = sorted(path.name for path in place.glob("*.safetensors"))
             run = SearchRun(case, raw, journal.read(place / "history.jsonl"), weights)
         world.comm.Barrier()
     return run

@@ -19,7 +19,7 @@ GROUPS = (
         *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.credits"),
     ),
-    ("machine", "comm", "clock", "second_clock", "tensor_file", "tensor_tree"),
+    ("machine", "comm", "clock", "second_clock", "tensor_file", "tensor_tree", "report.checksums"),
     (
         *("checkpoint", "data", "models", "train", "mllog", "search", "claims"),
         *("workloads.claims", "workloads.trials", "workloads.data"),

@@ -37,7 +37,7 @@ FAULTS = [
     Planted("kernels_written_wrong", KERNELS, "kernels.csv, line "),
     Planted("history_written_wrong", SEARCH + "2 ROUNDS\n", "history.jsonl: not the lines that the search appended"),
     Planted("history_altered_after_the_search", SEARCH + "2 ROUNDS\n", "history.jsonl: trial ", slow=False),
-    Planted("weights_written_wrong", SEARCH + "2 ROUNDS\n", ".pt is altered: SHA256SUMS lists another SHA-256"),
+    Planted("weights_written_wrong", SEARCH + "2 ROUNDS\n", "tensors is altered: SHA256SUMS lists another SHA-256"),
 ]
 
 

@@ -1,5 +1,6 @@
 """Machine code is kept, and compiled again when any of its sources has changed."""
 
+import hashlib
 import os
 import resource
 import subprocess
@@ -82,12 +83,20 @@ def test_copies_of_the_checkout_share_compiled_code(tmp_path: Path) -> None:
     assert [ran(copy_kernels(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
 
 
+def altered(data: bytes) -> bytes:
+    """Three bits of the machine code are flipped."""
+    middle = bytearray(data)
+    for place in (len(data) // 2, len(data) // 2 + 9, len(data) // 2 + 90):
+        middle[place] ^= 1
+    return bytes(middle)
+
+
 LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("damage", [lambda data: data[: len(data) // 2], *LATER])
+@pytest.mark.parametrize("damage", [altered, lambda data: data[: len(data) // 2], *LATER])
 def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     ran(folder)
@@ -95,6 +104,44 @@ def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], byt
         path.write_bytes(damage(path.read_bytes()))
     assert ran(folder) == ["2.0", "0"]
     assert ran(folder) == ["2.0", "1"]
+
+
+PICKLED = """
+import os
+import pickle
+
+class Attack:
+    def __reduce__(self):
+        return os.system, ("touch {}",)
+
+data = pickle.dumps(Attack())
+"""
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="ONLY ROOT CAN GIVE FILES TO OTHERS")
+@pytest.mark.parametrize("what", ["own", "folder", "file", "writable", "link"])
+def test_code_that_others_may_have_written_is_not_run(what: str, tmp_path: Path) -> None:
+    folder, kept, ran_it = copy_kernels(tmp_path / "checkout"), tmp_path / "kept", tmp_path / "ran"
+    private = {"NUMBA_CACHE_DIR": str(kept), "TMPDIR": str(tmp_path)}
+    assert ran(folder, **private) == ["2.0", "0"]
+    scope: dict[str, bytes] = {}
+    exec(PICKLED.replace("{}", str(ran_it)), scope)
+    for path in kept.rglob("*.nbi"):
+        path.write_bytes(hashlib.sha256(scope["data"]).digest() + scope["data"])
+        if what == "file":
+            os.chown(path, 65534, 65534)
+        if what == "link":
+            path.rename(path.with_name("other"))
+            path.symlink_to("other")
+    (place,) = kept.glob("numba-*")
+    if what == "folder":
+        os.chown(place, 65534, 65534)
+    if what == "writable":
+        place.chmod(0o777)
+    assert ran(folder, **private) == ["2.0", "0"]
+    assert ran_it.exists() is (what == "own")  # which shows that the attack works
+    assert ran(folder, **private) == ["2.0", "1"]  # compiled into a folder of this user, or the file was replaced
+    assert bool([*tmp_path.glob("hpcai-code-0/numba-*/**/*.nbi")]) is (what in ("folder", "writable"))
 
 
 @pytest.mark.slow

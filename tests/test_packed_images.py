@@ -119,7 +119,7 @@ def test_a_damaged_set_is_refused_when_it_is_opened(tmp_path, wreck, message):
 @pytest.mark.parametrize("path", ["nowhere", "."])
 def test_a_folder_without_a_set_is_refused_before_anything_runs(tmp_path, monkeypatch, path):
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match=r"python -m hpcai.data.pack SOURCE TARGET"):
+    with pytest.raises(DataError, match=r"python -P -m hpcai.data.pack SOURCE TARGET"):
         catalog.check(f"imagenet:{path}")
 
 

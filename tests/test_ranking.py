@@ -1,4 +1,4 @@
-"""`python -m hpcai.ranking`: lists of verified results; each kind of unfit result is found and listed apart."""
+"""`python -P -m hpcai.ranking`: lists of verified results; each kind of unfit result is found and listed apart."""
 
 import csv
 import json

@@ -1,4 +1,4 @@
-"""`python -m hpcai.ranking --baseline`: nodes that are slower are found, and what cannot be compared is refused."""
+"""`python -P -m hpcai.ranking --baseline`: nodes that are slower are found, and what cannot be compared is refused."""
 
 import csv
 from pathlib import Path

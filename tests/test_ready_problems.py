@@ -69,7 +69,7 @@ def test_problems_can_be_planned_with_their_data(name, ranks):
 @pytest.mark.parametrize(("name", "packer"), [("imagenet", "pack"), ("extremeweather", "pack_weather")])
 def test_a_problem_without_its_data_is_refused_with_the_remedy(tmp_path, name, packer):
     done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--plan", "--ranks", "8"], None, tmp_path)
-    assert done.returncode == 2 and f"python -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
+    assert done.returncode == 2 and f"python -P -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
 
 
 def test_the_official_problem_is_the_reference_configuration():

@@ -41,7 +41,7 @@ class Whole(Base):
 
 
 def test_the_pages_are_up_to_date() -> None:
-    assert renewed(PAGES) == PAGES, "renew them: python -m hpcai.record.reference docs/METRICS.md docs/RESULT.md"
+    assert renewed(PAGES) == PAGES, "renew them: python -P -m hpcai.record.reference docs/METRICS.md docs/RESULT.md"
 
 
 def kinds(kind: type[Record], found: set[type[Record]]) -> set[type[Record]]:

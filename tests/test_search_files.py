@@ -16,7 +16,7 @@ from hpcai.search import journal
 from hpcai.verification import verify
 
 WEIGHTS = b"weights of a trial"
-HISTORY, FIRST = "search-1/history.jsonl", "search-1/1.pt"
+HISTORY, FIRST = "search-1/history.jsonl", "search-1/1.safetensors"
 
 
 def with_digests(result: Result, history: str | None, weights: str | None) -> Result:

@@ -1,6 +1,7 @@
 """The folder of a search: every trial is in the journal, and weights are kept as long as they can be needed."""
 
 import json
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from trial_records import TRIAL, trial
 
 from hpcai.errors import DataError, InputError
 from hpcai.networks.morphism import Deepen, Widen
+from hpcai.report import checksums
 from hpcai.search import storage as storage_module
 from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import line
@@ -31,7 +33,7 @@ def storage(tmp_path: Path) -> SearchStorage:
 
 
 def kept(storage: SearchStorage) -> set[int]:
-    return {int(path.stem) for path in storage.folder.glob("*.pt")}
+    return {int(path.stem) for path in storage.folder.glob("*.safetensors")}
 
 
 def returns(storage: SearchStorage, id_: int) -> None:
@@ -55,7 +57,7 @@ def test_recorded_trials_are_read(storage: SearchStorage) -> None:
 def test_weights_that_are_not_needed_are_removed_from_time_to_time(storage: SearchStorage) -> None:
     needed = {2, 5, REMOVE_EVERY}
     storage.needed = lambda: needed
-    (storage.folder / "999.pt").write_bytes(b"of a trial that runs")
+    (storage.folder / "999.safetensors").write_bytes(b"of a trial that runs")
     for id_ in range(1, REMOVE_EVERY):
         returns(storage, id_)
     assert kept(storage) == {*range(1, REMOVE_EVERY), 999}
@@ -133,6 +135,7 @@ HYPER = FIELDS["hyperparameters"]
         {"hyperparameters": {}},
         {"hyperparameters": HYPER | {"kernel": 4}},
         {"hyperparameters": HYPER | {"batch": 0}},
+        {"hyperparameters": HYPER | {"batch": 10**12}},
         {"hyperparameters": HYPER | {"batch": "32"}},
         {"hyperparameters": HYPER | {"rate": 1}},
         {"morphisms": [{"operation": "nope"}]},
@@ -144,6 +147,22 @@ def test_a_journal_with_impossible_choices_is_refused(fault: Json, tmp_path: Pat
     path = journal_of(tmp_path, (1, 0, 1, None, ()))
     path.write_text(json.dumps({**json.loads(path.read_text()), **fault}) + "\n")
     with pytest.raises((InputError, DataError), match=r"history\.jsonl"):
+        read_recorded_trials(path, 2)
+
+
+def test_a_torn_or_altered_recording_is_refused(tmp_path: Path) -> None:
+    place = tmp_path / "search-1"
+    place.mkdir()
+    path = journal_of(place, (1, 0, 1, None, ()), (3, 0, 2, 1, (WIDER,)))
+    whole = path.read_bytes()
+    (tmp_path / checksums.NAME).write_text(checksums.text({f"search-1/{JOURNAL}": sha256(whole).hexdigest()}))
+    assert [*read_recorded_trials(path, 2)] == [1, 3]
+    for size in (len(whole) - 1, len(whole) - 40):
+        path.write_bytes(whole[:size])
+        with pytest.raises(DataError, match=r"history\.jsonl: the last line is cut"):
+            read_recorded_trials(path, 2)
+    path.write_bytes(whole.replace(b'"batch":', b'"batch":1'))
+    with pytest.raises(DataError, match=r"history\.jsonl is altered: SHA256SUMS lists another SHA-256"):
         read_recorded_trials(path, 2)
 
 

@@ -102,6 +102,7 @@ def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
         f"import os, time; os.dup2(os.open({str(said)!r}, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2); "
         "from hpcai.comm import rank_watch, world as w; world = w.join(); "
         "rank_watch.begin(world.comm, False, world.host); world.comm.Barrier(); "
+        "time.sleep(1); "  # until the watcher has accepted both, whose deaths it would see at once otherwise
         "os.kill(os.getpid(), 9) if world.rank else time.sleep(60)"
     )
     with Hosts(2, None, PLANTED) as hosts:

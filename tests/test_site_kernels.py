@@ -1,5 +1,7 @@
 """A site's own kernels: used without changes to the program, named by the row, and checked like custom ones."""
 
+import os
+import py_compile
 import re
 from collections.abc import Callable
 from hashlib import sha256
@@ -184,3 +186,15 @@ def test_another_file_on_another_rank_is_refused(tmp_path: Path) -> None:
         return
     with pytest.raises(DataError, match="has SHA-256 .* here; allowed: .*, as on rank 0"):
         agreed_site_kernels(case, MPI.COMM_WORLD)
+
+
+def test_what_is_executed_is_what_the_digest_is_of(tmp_path: Path) -> None:
+    path = tmp_path / "mine.py"
+    path.write_text("raise ValueError\n#" + WRONG.replace("\n", "\n#"))
+    wrong, facts = py_compile.compile(str(path)), path.stat()
+    assert wrong
+    right = WRONG.ljust(facts.st_size)[: facts.st_size]
+    path.write_text(right)
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))  # so that Python takes the compiled file for up to date
+    found, digest = site_kernels.functions(str(path))
+    assert digest == sha256(right.encode()).hexdigest() and list(found) == ["multiply"]

@@ -169,3 +169,29 @@ def test_images_and_fields_are_refused_in_place_of_each_other(folder):
         catalog.open_weather("fashion")
     with pytest.raises(DataError, match="is of climate fields, not of images; allowed: fashion"):
         catalog.open_dataset(f"extremeweather:{folder}")
+
+
+def test_a_frame_that_changed_after_its_statistics_were_stored_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(statistics, "_WHOLE", 0)
+    monkeypatch.setattr(statistics, "_PLACES", 2)
+    monkeypatch.setattr(statistics, "_END", 16)
+    path = write_year(tmp_path, frames=10, chunks=(1, 16, 40, 60))  # not compressed
+    before = open_published(path).fingerprint
+    with h5py.File(path, "r+") as file:
+        file["images"][3, 2, 1, 1] += 1
+    after = open_published(path)
+    assert after.fingerprint == before  # which samples some places
+    assert len(after.train.frames(np.arange(3))) == 3
+    with pytest.raises(DataError, match=r"climo_1980.h5: frame 3 has changed since its statistics were stored"):
+        after.train.frames(np.arange(3, 5))
+
+
+def test_boxes_that_changed_are_surveyed_again(tmp_path, monkeypatch):
+    monkeypatch.setattr(statistics, "_WHOLE", 0)
+    monkeypatch.setattr(statistics, "_PLACES", 2)
+    monkeypatch.setattr(statistics, "_END", 16)
+    path = write_year(tmp_path)
+    before = open_published(path).fingerprint
+    with h5py.File(path, "r+") as file:
+        file["boxes"][1, 0, 4] = (file["boxes"][1, 0, 4] + 1) % 2
+    assert open_published(path).fingerprint != before

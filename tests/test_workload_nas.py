@@ -52,7 +52,7 @@ def test_a_search_is_recorded_and_passes() -> None:
     assert all(len(trial.curve) == trial.planned_epochs for trial in trials)
     assert all(trial.parent is not None for trial in trials if trial.round == 3)
     assert all(trial.morphisms for trial in trials[1:]) and not trials[0].morphisms
-    assert run.weights == sorted(f"{trial.id}.pt" for trial in trials)
+    assert run.weights == sorted(f"{trial.id}.safetensors" for trial in trials)
     entry = run.entry
     assert entry.verdict == "PASSED", verdicts(entry)
     assert run.raw.ended_by == "rounds" and run.raw.granted == len(trials)

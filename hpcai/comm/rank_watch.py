@@ -14,7 +14,7 @@ from pathlib import Path
 
 from mpi4py import MPI
 
-from hpcai.comm.interfaces import candidate_interfaces, interfaces, wanted_interface
+from hpcai.comm.reachability import group_interface
 from hpcai.errors import LaunchError
 from hpcai.machine import launcher
 
@@ -33,10 +33,14 @@ def begin(comm: MPI.Comm, inside_node: bool, host: str) -> None:
     """
     if not 1 < comm.size <= MOST_RANKS:
         return
-    started = comm.bcast(_start(inside_node, host, comm.size) if comm.rank == 0 else None)
+    try:
+        _, address = group_interface(comm, inside_node, host)
+    except LaunchError:  # on all ranks
+        return
+    started = comm.bcast(_start(address, host, comm.size) if comm.rank == 0 else None)
     if started and comm.rank > 0:
-        addresses, port, token = started
-        _connect(addresses, port, token, comm.rank, host)
+        address, port, token = started
+        _connect(address, port, token, comm.rank, host)
 
 
 def leave() -> None:
@@ -57,21 +61,17 @@ def _say(word: str) -> None:
             connection.sendall(f"{word}\n".encode())
 
 
-def _start(inside_node: bool, host: str, ranks: int) -> tuple[list[str], int, str] | None:
-    """Start the watcher and connect to it as rank 0; addresses, port and token, or None if the system refuses.
-
-    Of several addresses some may lead nowhere from other hosts: it listens on all of them.
-    """
-    token = secrets.token_hex(8)
+def _start(address: str, host: str, ranks: int) -> tuple[str, int, str] | None:
+    """Start the watcher and connect to it as rank 0; address, port and token, or None if the system refuses."""
+    token = secrets.token_hex(16)
     try:
-        addresses = [*candidate_interfaces(interfaces(), inside_node, wanted_interface(), host).values()]
-        with socket.create_server((addresses[0] if inside_node else "", 0), backlog=ranks) as listener:
+        with socket.create_server((address, 0), backlog=ranks) as listener:
             port = int(listener.getsockname()[1])
-            _connect(addresses, port, token, 0, host)  # before the watcher runs, which ends with its last connection
+            _connect(address, port, token, 0, host)  # before the watcher runs, which ends with its last connection
             _processes.append(_spawn(listener.fileno(), token))
-    except (OSError, LaunchError):
+    except OSError:
         return None
-    return addresses, port, token
+    return address, port, token
 
 
 def _spawn(descriptor: int, token: str) -> "subprocess.Popen[bytes]":
@@ -86,11 +86,8 @@ def _spawn(descriptor: int, token: str) -> "subprocess.Popen[bytes]":
     )
 
 
-def _connect(addresses: list[str], port: int, token: str, rank: int, host: str) -> None:
-    """Connect to the first of the addresses that answers."""
-    for address in addresses:
-        with suppress(OSError):
-            connection = socket.create_connection((address, port), TIMEOUT)
-            connection.sendall(f"{token} {rank} {host}\n".encode())
-            _connections.append(connection)
-            return
+def _connect(address: str, port: int, token: str, rank: int, host: str) -> None:
+    with suppress(OSError):
+        connection = socket.create_connection((address, port), TIMEOUT)
+        connection.sendall(f"{token} {rank} {host}\n".encode())
+        _connections.append(connection)

@@ -2,10 +2,12 @@
 
 The group's first rank opens a store on a port that the system picks, bound to one interface, and broadcasts the address
 by MPI. There is no fixed port and no environment variable, so any number of jobs and groups can run at the same time.
+Who can reach that interface can connect: neither the store nor gloo authenticates. Within a node it is the loopback.
 """
 
 import gc
 import os
+import secrets
 import socket
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -37,11 +39,13 @@ def _open_store(address: str, size: int) -> distributed.TCPStore:
     )
 
 
-def _meet(comm: MPI.Comm, address: str) -> distributed.TCPStore:
+def _meet(comm: MPI.Comm, address: str) -> distributed.Store:
+    """The store of a group. Keys begin with a secret, so that who connects by mistake cannot change what ranks read."""
     size = comm.size
     store = _open_store(address, size) if comm.rank == 0 else None
-    host, port = broadcast(comm, [store.host, store.port] if store else None)
-    return store or distributed.TCPStore(host, port, size, is_master=False, timeout=TIMEOUT)
+    host, port, secret = broadcast(comm, [store.host, store.port, secrets.token_hex(16)] if store else None)
+    joined = store or distributed.TCPStore(host, port, size, is_master=False, timeout=TIMEOUT)
+    return distributed.PrefixStore(secret, joined)
 
 
 def one_node(comm: MPI.Comm) -> bool:

@@ -5,6 +5,7 @@ import zlib
 from collections.abc import Callable
 from pathlib import Path
 from threading import Lock
+from weakref import finalize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,8 +52,6 @@ class ChecksummedRecords:
         with self._opening:
             if self._descriptor < 0:
                 self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+                # not __del__, which would find no functions left when the interpreter ends
+                finalize(self, os.close, self._descriptor).atexit = False
         return self._descriptor
-
-    def __del__(self) -> None:
-        if getattr(self, "_descriptor", -1) >= 0:
-            os.close(self._descriptor)

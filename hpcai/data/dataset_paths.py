@@ -13,7 +13,7 @@ FILES = {
 GENERATED = "generated"  # value without files
 IMAGENET = "imagenet"  # kind of packed images, of which crops are used
 INDEX = "index.json"  # index of a folder with image shards
-PACKED = "a folder made by `python -m hpcai.data.pack SOURCE TARGET`"
+PACKED = "a folder made by `python -P -m hpcai.data.pack SOURCE TARGET`"
 WEATHER = "extremeweather"
 WEATHER_INDEX = "weather.json"  # index of a folder with shards of climate fields
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
@@ -77,7 +77,7 @@ def _fields(spec: str, path: Path) -> Path:
         fault = f"has neither {WEATHER_INDEX} nor files {YEARS}" if path.is_dir() else "is not there"
         raise DataError(
             f"dataset {spec}: {path} {fault}; allowed: a folder with the published files climo_YYYY.h5, one such file, "
-            "or a folder made by `python -m hpcai.data.pack_weather SOURCE TARGET`"
+            "or a folder made by `python -P -m hpcai.data.pack_weather SOURCE TARGET`"
         )
     return path.resolve()
 

@@ -1,6 +1,6 @@
 """Command that writes generated weather as files in the published layout.
 
-Usage: `python -m hpcai.data.generate FOLDER [--years 2] ...`.
+Usage: `python -P -m hpcai.data.generate FOLDER [--years 2] ...`.
 
 `mpirun -np N` in front of it divides the years. Complete years are kept, so that an interrupted job can be
 resumed. Exit codes: 0 done · 2 illegal options, or files of something else · 3 broken off.
@@ -129,7 +129,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     from hpcai.data.weather.layout import FRAMES, HEIGHT, WIDTH
 
     parser = argparse.ArgumentParser(
-        "python -m hpcai.data.generate", description="Write generated weather as files in the published layout."
+        "python -P -m hpcai.data.generate", description="Write generated weather as files in the published layout."
     )
     parser.add_argument("folder", type=Path, help="folder of the files, one a year; what is complete there is kept")
     numbers = {

@@ -1,6 +1,6 @@
 """Command that packs published climate fields for training in any order.
 
-Usage: `python -m hpcai.data.pack_weather SOURCE TARGET`.
+Usage: `python -P -m hpcai.data.pack_weather SOURCE TARGET`.
 `mpirun -np N` in front of it divides the work. Exit codes: 0 done · 1 a check that found damage · 2 illegal options or
 source · 3 broken off.
 """
@@ -32,7 +32,7 @@ def _run(options: argparse.Namespace, world: "World") -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "python -m hpcai.data.pack_weather",
+        "python -P -m hpcai.data.pack_weather",
         description="Pack published climate fields, normalised, in fp16, each frame in one piece.",
     )
     parser.add_argument("source", type=Path, nargs="?", help="folder with climo_YYYY.h5, or one such file")

@@ -147,7 +147,7 @@ class _Shard:
             raise DataError(f"{self.path} has labels that do not fit its images; allowed: a shard as it was packed")
         source = partial(_source, self.path)
         self.records = ChecksummedRecords(
-            self.path, entry.begin, self._sums, source, "python -m hpcai.data.pack --check"
+            self.path, entry.begin, self._sums, source, "python -P -m hpcai.data.pack --check"
         )
 
     @property

@@ -1,4 +1,4 @@
-"""Command that draws a frame of a file in the published layout: `python -m hpcai.data.show FILE FRAME --png OUT`.
+"""Command that draws a frame of a file in the published layout: `python -P -m hpcai.data.show FILE FRAME --png OUT`.
 
 Boxes of the file are solid lines; predictions are dashed and have their scores. `--predictions FILE` names an HDF5
 file with a data set `detections`, float32[frames, n, 6], rows [ymin, xmin, ymax, xmax, score, class]; rows with a
@@ -38,7 +38,7 @@ Numbers = NDArray[np.floating[Any]]
 def main(arguments: Sequence[str]) -> int:
     """The exit code: 0, 2 if the request is illegal or matplotlib is missing, 3 if a file cannot be read."""
     parser = argparse.ArgumentParser(
-        prog="python -m hpcai.data.show", description="Draw a frame of weather with its boxes."
+        prog="python -P -m hpcai.data.show", description="Draw a frame of weather with its boxes."
     )
     parser.add_argument("file", type=Path, help="a file in the published layout, climo_YYYY.h5")
     parser.add_argument("frame", type=int, help="number of the frame, from 0")

@@ -1,4 +1,4 @@
-"""Command that makes the shipped subset of Fashion-MNIST: `python -m hpcai.data.subset SOURCE TARGET`.
+"""Command that makes the shipped subset of Fashion-MNIST: `python -P -m hpcai.data.subset SOURCE TARGET`.
 
 Takes the first 600 images of every class of the training files and the first 200 of the t10k files, interleaved
 by class, so that the first k of them are balanced as well. The same source gives the same contents.
@@ -21,7 +21,7 @@ PER_CLASS = {"train": 600, "validation": 200}
 ATTRIBUTES = {
     "source": "Fashion-MNIST, Zalando Research, https://github.com/zalandoresearch/fashion-mnist",
     "licence": "MIT, Copyright (c) 2017 Zalando SE; text in LICENCE.fashion-mnist.txt",
-    "made": "python -m hpcai.data.subset: the first 600 of each class of the training files and"
+    "made": "python -P -m hpcai.data.subset: the first 600 of each class of the training files and"
     " the first 200 of each class of the t10k files, classes in turn",
 }
 
@@ -61,7 +61,7 @@ def make(source: Path, target: Path) -> str:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Command line; returns the exit code."""
     parser = argparse.ArgumentParser(
-        "python -m hpcai.data.subset", description="Make the shipped Fashion-MNIST subset."
+        "python -P -m hpcai.data.subset", description="Make the shipped Fashion-MNIST subset."
     )
     parser.add_argument("source", type=Path, help="folder with the four IDX files of the full set")
     parser.add_argument("target", type=Path, help="HDF5 file to write")

@@ -11,6 +11,7 @@ from hpcai.errors import LaunchError
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 PREFIXES = ("PMI_", "PMIX_", "HYDI_", "OMPI_", "PRTE_", "MPI_LOCAL", "SLURM_")
 LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks that the launcher started on this node
+LOCAL_RANKS = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
 
 
@@ -18,6 +19,18 @@ def environment_rank(environment: Mapping[str, str]) -> int:
     """Rank of this process according to the launcher, before MPI starts; 0 without a launcher."""
     ranks = (environment.get(name, "") for name in RANK_VARIABLES)
     return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
+
+
+def local_rank(environment: Mapping[str, str]) -> int:
+    """Rank of this process among those of its node according to the launcher; 0 without a launcher."""
+    ranks = (environment.get(name, "") for name in LOCAL_RANKS)
+    return next((int(rank) for rank in ranks if rank.isdecimal()), 0)
+
+
+def local_size(environment: Mapping[str, str]) -> int:
+    """Number of ranks on this node according to the launcher; 1 without a launcher."""
+    sizes = (environment.get(name, "") for name in LOCAL_SIZES)
+    return next((int(size) for size in sizes if size.isdecimal()), 1)
 
 
 def alone(environment: Mapping[str, str]) -> dict[str, str]:

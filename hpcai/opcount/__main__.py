@@ -1,4 +1,4 @@
-"""`python -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object.
+"""`python -P -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object.
 
 A detector needs no more than its name: it is counted for climate fields, part by part, by all rules.
 """

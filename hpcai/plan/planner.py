@@ -169,7 +169,7 @@ def mpi_bytes() -> int:
         mpi4py.rc.initialize = mpi4py.rc.finalize = False  # a launcher may wait for a process that never starts MPI
         importlib.import_module("hpcai.training.stages")  # what a rank has loaded, without starting MPI
         measured = subprocess.run(
-            [sys.executable, "-c", MEASURE_MPI],
+            [sys.executable, "-P", "-c", MEASURE_MPI],
             env=environment,
             capture_output=True,
             text=True,

@@ -66,6 +66,15 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
     return not kept()
 
 
+def refused_folders() -> list[str]:
+    """Folders of machine code that are not used, each with the reason; processes may differ."""
+    from hpcai.kernels import code_cache
+    from hpcai.kernels.cpu.compiled import kept
+
+    kept()
+    return [f"{path} {why}" for path, why in code_cache.refused.items()]
+
+
 def _is_int8(case: Case) -> bool:
     """Whether a case trains by products of bytes, which are always by custom kernels."""
     return case.settings.get("PRECISION") in [row.name for row in PRECISIONS.values() if row.quantised]

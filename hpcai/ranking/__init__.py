@@ -1,1 +1,1 @@
-"""Lists of results, ranked: `python -m hpcai.ranking PATH...` (docs/RANKING.md)."""
+"""Lists of results, ranked: `python -P -m hpcai.ranking PATH...` (docs/RANKING.md)."""

@@ -1,4 +1,4 @@
-"""`python -m hpcai.ranking PATH...`: verifies results and lists them, ranked; a printed report is listed apart."""
+"""`python -P -m hpcai.ranking PATH...`: verifies results and lists them, ranked; a printed report is listed apart."""
 
 import argparse
 import io

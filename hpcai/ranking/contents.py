@@ -8,6 +8,7 @@ from pathlib import Path
 from hpcai.errors import InputError
 from hpcai.record.result import Result
 from hpcai.report import checksums
+from hpcai.verification import folder as verification
 from hpcai.verification import verify
 
 MOST_BYTES = 64 * 2**20  # of a JSON or text file
@@ -22,7 +23,7 @@ def regular(path: Path) -> None:
         raise InputError(f"{path.name} cannot be read: {error.strerror}") from None
     if not stat.S_ISREG(facts.st_mode):
         raise InputError(f"{path.name} is no file")
-    most = MOST_BYTES_OF_TABLES if path.suffix in (".h5", ".pt") else MOST_BYTES
+    most = MOST_BYTES_OF_TABLES if path.suffix in (".h5", ".safetensors", ".pt") else MOST_BYTES
     if facts.st_size > most:
         raise InputError(f"{path.name} has {facts.st_size} bytes; allowed: {most}")
 
@@ -39,6 +40,8 @@ def digest(path: Path) -> str:
 def digests(path: Path, result: Result) -> dict[str, str]:
     """By name the digest of a result file and of those beside it; empty for a file that is not there."""
     folder = path.parent
+    if linked := verification.linked(path, verify.beside(result)):
+        raise InputError(linked[0])
     beside = {name: folder / name for name in (*verify.beside(result), *_listed(folder))}
     found = {name: digest(file) if file.exists() else "" for name, file in beside.items()}
     return {"": digest(path), **found}

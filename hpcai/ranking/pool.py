@@ -1,5 +1,6 @@
 """Many files, examined by several processes; only the small outcome of each is kept."""
 
+import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -31,6 +32,7 @@ def mapped(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -
 
 def _together(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -> list[Made | None]:
     """The outcomes; None from where on a process of the pool was ended."""
+    os.environ["PYTHONSAFEPATH"] = "1"  # or the processes would import modules of the current folder
     with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
         return [_outcome(future) for future in [_submitted(pool, function, task) for task in tasks]]
 

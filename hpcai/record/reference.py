@@ -2,7 +2,7 @@
 
 A page marks the place of a table by the name of what is declared: `<!-- table hpcai.record.phases.Phases -->`. The
 table stands between this line and the next `<!-- end -->`. Renew the pages:
-`python -m hpcai.record.reference docs/METRICS.md docs/RESULT.md`.
+`python -P -m hpcai.record.reference docs/METRICS.md docs/RESULT.md`.
 """
 
 import re
@@ -120,7 +120,7 @@ def _escaped(cells: Iterable[str]) -> list[str]:
 
 def main() -> None:
     """Write documents back with their tables renewed."""
-    parser = ArgumentParser(prog="python -m hpcai.record.reference", description="Renew the tables of documents.")
+    parser = ArgumentParser(prog="python -P -m hpcai.record.reference", description="Renew the tables of documents.")
     parser.add_argument("pages", type=Path, nargs="+", help="documents whose tables belong together")
     paths: list[Path] = parser.parse_args().pages
     for path, page in zip(paths, renewed([path.read_text("utf-8") for path in paths]), strict=True):

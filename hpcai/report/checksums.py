@@ -5,7 +5,7 @@ While files are replaced, SHA256SUMS.next has the digests of the new ones. After
 
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
@@ -30,13 +30,24 @@ def sha256_of(path: Path) -> str:
 def files_below(folder: Path) -> Iterator[str]:
     """Paths, relative to the folder, of the files that SHA256SUMS lists.
 
-    All but itself and temporary files, whose names begin with a dot.
+    All but itself, symbolic links, and temporary files, whose names begin with a dot.
     """
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         relative = Path(place).relative_to(folder)
         found = (str(PurePosixPath(relative / name)) for name in names if not name.startswith("."))
-        yield from (name for name in found if name not in (NAME, NEXT))
+        yield from (name for name in found if name not in (NAME, NEXT) and not (folder / name).is_symlink())
+
+
+def links(folder: Path, names: Iterable[str]) -> list[str]:
+    """Those of some paths in a folder that are symbolic links, or lie behind one, which may lead out of the folder."""
+    return [name for name in dict.fromkeys(names) if any((folder / part).is_symlink() for part in _parts(name))]
+
+
+def _parts(name: str) -> Iterator[PurePosixPath]:
+    """A path and the folders that it lies in, without the first."""
+    path = PurePosixPath(name)
+    yield from (path, *path.parents[:-1])
 
 
 def text(digests: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""Plots of a result, drawn by matplotlib: `python -m hpcai.report.plots RESULT... [--out FOLDER]`.
+"""Plots of a result, drawn by matplotlib: `python -P -m hpcai.report.plots RESULT... [--out FOLDER]`.
 
 learning.png shows how the first model of each ensemble learned, phases.png where its time went, scaling.png how the
 rate grows with the ranks; of searches score.png the score over time, and tree.png which trial descends from which;
@@ -39,7 +39,7 @@ PART_OF_TRAINING = ("data_wait", "exposed_communication")
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 if a file is no result or matplotlib is missing."""
-    parser = argparse.ArgumentParser(prog="python -m hpcai.report.plots", description="Draw plots of results.")
+    parser = argparse.ArgumentParser(prog="python -P -m hpcai.report.plots", description="Draw plots of results.")
     parser.add_argument("result", nargs="+", type=Path, help="result.json, or the folder it is in")
     parser.add_argument("--out", type=Path, help="folder of the plots; default: that of the first result")
     options = parser.parse_args(arguments)

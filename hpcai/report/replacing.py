@@ -35,7 +35,7 @@ def publish(folder: Path, contents: Mapping[str, bytes], others: Mapping[str, st
     try:
         for name, data in contents.items():
             staged[folder / name] = _staged(folder / name, data)
-        replace(folder / checksums.NEXT, sums.encode())
+        _put(_staged(folder / checksums.NEXT, sums.encode()), folder / checksums.NEXT)
     except HpcaiError:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
@@ -49,7 +49,8 @@ def _staged(path: Path, data: bytes) -> Path:
     """A temporary file beside a path, with the data on the disk."""
     temporary = path.with_name(f".{path.name}")
     try:
-        with temporary.open("wb") as file:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
+        with os.fdopen(descriptor, "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -35,7 +35,7 @@ def append_line(path: Path, trial: int, text: bytes) -> None:
 
 def _write(path: Path, text: bytes) -> int:
     """How many bytes one write appended."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
     try:
         return os.write(descriptor, text)
     finally:

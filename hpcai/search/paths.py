@@ -10,4 +10,4 @@ def search_folder(test: int) -> str:
 
 def weights_name(trial: int) -> str:
     """The file of the weights that a trial ended with, in the folder of the search."""
-    return f"{trial}.pt"
+    return f"{trial}.safetensors"

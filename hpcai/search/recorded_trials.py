@@ -2,12 +2,16 @@
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from hashlib import sha256
 from itertools import islice
 from pathlib import Path
 
-from hpcai.errors import InputError
+from hpcai.errors import DataError, InputError
 from hpcai.formulas.trial_schedule import number
+from hpcai.inputfile.keys import keys_by_name
 from hpcai.networks.morphism import Morphism
+from hpcai.report import checksums
 from hpcai.search import journal
 from hpcai.search.messages import RecordedTrial
 
@@ -15,12 +19,16 @@ from hpcai.search.messages import RecordedTrial
 def read_recorded_trials(path: Path, workers: int) -> dict[int, RecordedTrial]:
     """The trials of a journal by number, in the order in which they ended: a parent before its descendants.
 
-    InputError if they are not those of a search by so many groups, DataError for a line that is no trial.
+    InputError if they are not those of a search by so many groups, DataError for a line that is no trial, a last line
+    that was cut, or a file that is not the one that SHA256SUMS of its result lists.
     """
+    _check_digest(path)
     chains: dict[int | None, tuple[Morphism, ...]] = {None: ()}
     recorded: dict[int, RecordedTrial] = {}
     for trial in journal.read(path):
         id_ = number(trial.round, trial.worker, workers)
+        if trial.hyperparameters.batch > (most := keys_by_name()["BATCH"].high):
+            raise InputError(f"{path}: trial {trial.id} has batch {trial.hyperparameters.batch}; allowed: up to {most}")
         known = 0 <= trial.worker < workers and trial.parent in chains
         if trial.id != id_ or id_ in recorded or not known:
             raise InputError(f"{path}: trial {trial.id} is none of a search by {workers} groups; allowed: as recorded")
@@ -32,6 +40,17 @@ def read_recorded_trials(path: Path, workers: int) -> dict[int, RecordedTrial]:
     if not recorded:
         raise InputError(f"{path} has no trial; allowed: the history of a search with at least one trial")
     return recorded
+
+
+def _check_digest(path: Path) -> None:
+    """DataError for a recording that is cut, or is not the one that SHA256SUMS of the run beside it lists."""
+    folder = path.resolve().parent
+    with suppress(OSError):  # the journal's reader says why it cannot be read
+        if (data := path.read_bytes()) and not data.endswith(b"\n"):
+            raise DataError(f"{path}: the last line is cut; allowed: a whole recording")
+        listed = checksums.read(folder.parent / checksums.NAME).get(f"{folder.name}/{path.name}")
+        if listed not in (None, sha256(data).hexdigest()):
+            raise DataError(f"{path} is altered: {checksums.NAME} lists another SHA-256; allowed: the file of the run")
 
 
 class RecordedTrials:

@@ -1,1 +1,1 @@
-"""Figures of the papers from results: `python -m hpcai.study NAME RESULT...`; one module per figure in `figures/`."""
+"""Figures of the papers from results: `python -P -m hpcai.study NAME RESULT...`; a module per figure in `figures/`."""

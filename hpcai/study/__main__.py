@@ -1,4 +1,4 @@
-"""Command line: `python -m hpcai.study NAME [RESULT...] [--out FOLDER]`.
+"""Command line: `python -P -m hpcai.study NAME [RESULT...] [--out FOLDER]`.
 
 A table on stdout, and the files NAME.csv, NAME.png and NAME.svg.
 """
@@ -18,7 +18,7 @@ from hpcai.study.reading import read
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """The exit code: 0, or 2 if a result cannot be used."""
-    parser = argparse.ArgumentParser(prog="python -m hpcai.study", description="Figures of the papers from results.")
+    parser = argparse.ArgumentParser(prog="python -P -m hpcai.study", description="Figures of the papers from results.")
     parser.add_argument("name", choices=names(), metavar="NAME", help=f"one of {', '.join(names())}")
     explained = "result.json, or the folder it is in; none for tables of operation counts"
     parser.add_argument("result", nargs="*", type=Path, help=explained)

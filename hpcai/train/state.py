@@ -1,6 +1,5 @@
 """Training state: weights, optimiser, random generators and progress of one model; written to and read from a file."""
 
-import os
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -9,6 +8,7 @@ from typing import Any, TypedDict
 import torch
 from torch import nn
 
+from hpcai import tensor_file, tensor_tree
 from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.optimisers import build_optimiser, create_state
 from hpcai.train.precision import LossScaler, scaler
@@ -182,21 +182,12 @@ class TrainingState:
         return states
 
     def write(self, path: Path) -> None:
-        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one.
-
-        It may also leave `path` + `.part`, which the next write overwrites.
-        """
-        temporary = path.with_name(f"{path.name}.part")
-        with temporary.open("wb") as file:
-            torch.save(self.snapshot(), file)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-        _fsync(path.parent)
+        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one."""
+        tensor_file.write(path, *tensor_tree.separate(self.snapshot()))
 
     def read(self, path: Path) -> None:
-        """Restore the snapshot in `path`."""
-        self.restore(torch.load(path, map_location="cpu", weights_only=True))
+        """Restore the snapshot in `path`. DataError if it is damaged."""
+        self.restore(tensor_tree.join(*tensor_file.read(path)))
 
 
 def training_state(module: nn.Module, recipe: Recipe, precision: str, device: torch.device) -> TrainingState:
@@ -214,15 +205,6 @@ def _lay_out(optimiser: torch.optim.Optimizer) -> None:
         for name, value in kept.items():
             if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
                 kept[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
-
-
-def _fsync(folder: Path) -> None:
-    """Flush a folder to disk, so that a rename in it survives a node failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _cloned(value: Any, device: torch.device | None = None) -> Any:

@@ -1,6 +1,7 @@
 """The files of a result folder against SHA256SUMS: which are missing, altered, or not listed."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import accumulate
 from math import inf
 from pathlib import Path
@@ -21,6 +22,16 @@ def stamp(folder: Path) -> tuple[object, ...]:
     except OSError:
         return ((folder / NEXT).exists(),)
     return facts.st_ino, facts.st_mtime_ns, (folder / NEXT).exists()
+
+
+def linked(file: Path, names: Iterable[str]) -> list[str]:
+    """Differences because a result file, one that lies beside it, or one that SHA256SUMS lists is a symbolic link."""
+    folder = file.parent
+    found = checksums.links(folder, (file.name, SUMS, NEXT, *names))
+    if not found:
+        with suppress(DataError):  # the comparison says what is wrong
+            found = checksums.links(folder, (*checksums.read(folder / SUMS), *checksums.read(folder / NEXT)))
+    return [f"{name} is a symbolic link: allowed are files in the folder of the result" for name in found[:MOST_SHOWN]]
 
 
 def interruption(folder: Path) -> str:

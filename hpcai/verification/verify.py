@@ -50,6 +50,8 @@ def differences(path: Path, most_bytes: float = inf) -> list[str]:
 
 
 def _differences(path: Path, most_bytes: float) -> list[str]:
+    if linked := folder.linked(path, ()):
+        return linked
     if interrupted := folder.interruption(path.parent):
         return [interrupted]
     document = read(path)
@@ -58,6 +60,8 @@ def _differences(path: Path, most_bytes: float) -> list[str]:
     except HpcaiError as error:
         return [str(error)]
     try:
+        if linked := folder.linked(path, beside(stored)):
+            return linked
         made = rebuilt(stored)
         expected = as_older(plain(made), document) if is_older(document) else plain(made)
         different = differences_of(upgraded(document), expected)

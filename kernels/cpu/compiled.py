@@ -10,11 +10,11 @@ from typing import Any, TypeVar, cast
 
 import numba
 from numba import njit
-from numba.core.caching import CompileResultCacheImpl, FunctionCache
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, IndexDataCacheFile
 from numba.core.caching import _CacheLocator as CacheLocator
 
+from .. import code_cache
 from ..code_cache import HERE
-from ..code_cache import folder as cache_folder
 from .compile_lock import CompileLock
 
 _njit: Any = njit
@@ -54,8 +54,7 @@ def _compiled(function: F, **options: Any) -> F:
 
 
 class _Place(CacheLocator):
-    """Cache location by the contents of the sources, not by path and time stamp: copies of the tree share machine code.
-    """
+    """Cache location by the contents of the sources, not by path and time: copies of a tree share machine code."""
 
     def __init__(self, path: Path, line: int) -> None:
         self._path, self._line = path, line
@@ -82,6 +81,29 @@ class _Code(CompileResultCacheImpl):
     _locator_classes: list[type[object]] = [_Place]  # noqa: RUF012, as in the base class
 
 
+class _Files(IndexDataCacheFile):
+    """Numba's index and data of a function, which it unpickles; owner and digest are verified before.
+
+    Damaged machine code would crash the process.
+    """
+
+    def _load_index(self) -> Any:
+        try:
+            version, stamp, overloads = pickle.loads(code_cache.read(Path(self._index_path)))
+        except FileNotFoundError:
+            return {}
+        return overloads if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, overloads: Any) -> None:
+        code_cache.write(Path(self._index_path), self._dump((self._version, self._source_stamp, overloads)))
+
+    def _load_data(self, name: str) -> Any:
+        return pickle.loads(code_cache.read(Path(self._data_path(name))))
+
+    def _save_data(self, name: str, data: Any) -> None:
+        code_cache.write(Path(self._data_path(name)), self._dump(data))
+
+
 class _Cache(FunctionCache):
     """Cache that recompiles damaged entries and skips entries it cannot write; neither ends a run.
 
@@ -92,7 +114,9 @@ class _Cache(FunctionCache):
 
     def __init__(self, function: Any) -> None:
         super().__init__(function)
-        self._lock = CompileLock(f"{self.cache_path} {self._impl.filename_base}")
+        base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
+        self._cache_file = _Files(self.cache_path, base, stamp)
+        self._lock = CompileLock(f"{self.cache_path} {base}")
 
     def releasing(self, compile_overload: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """Numba's method that loads or compiles a signature; afterwards the lock is released."""
@@ -141,7 +165,7 @@ def _folder(home: Path = HERE) -> Path | None:
 
     Machine code contains all functions it calls, so every source file counts.
     """
-    return cache_folder(f"numba-{_digest(home)}", PLACE)
+    return code_cache.folder(f"numba-{_digest(home)}", PLACE)
 
 
 @cache

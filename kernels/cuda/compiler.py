@@ -3,15 +3,12 @@
 The cache is in the folder of HPCAI_CUDA_CACHE_DIR, or in the default folder of code_cache.py.
 """
 
-import hashlib
-import os
 import re
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, NamedTuple
-from uuid import uuid4
 
 from .. import code_cache
 from ..providers import Unavailable
@@ -19,7 +16,6 @@ from .architecture import CUBIN, Target
 from .program import HEADERS, Program, digest
 
 PLACE = "HPCAI_CUDA_CACHE_DIR"
-_CHECKSUM = hashlib.sha256
 _COMPLAINT = re.compile(r"\bwarning\s*[#:]|performance loss", re.IGNORECASE)
 _FUNCTION = re.compile(r"Function properties for (\S+)\n(.*?)(?=Function properties for|\Z)", re.DOTALL)
 
@@ -119,27 +115,19 @@ def _made(nvrtc: Any, program: Program) -> Iterator[Any]:
 
 
 def _read(name: str) -> Compiled | None:
-    """The cached entry of that name; None if it is missing or incomplete."""
+    """The cached entry of that name; None if it is missing or damaged."""
     folder = code_cache.folder("cuda", PLACE)
     with suppress(OSError):
-        data = (folder / name).read_bytes() if folder else b""
-        checksum, body = data[:32], data[32:]
-        if _CHECKSUM(body).digest() == checksum:
-            log, _, image = body.partition(b"\0")
+        if folder:
+            log, _, image = code_cache.read(folder / name).partition(b"\0")
             return Compiled(image, log.decode())
     return None
 
 
 def _write(name: str, made: Compiled) -> Compiled:
-    """Write an entry atomically, if there is room."""
-    body = made.log.encode() + b"\0" + made.image
+    """Write an entry, if there is room."""
     folder = code_cache.folder("cuda", PLACE)
-    if folder is not None:
-        unfinished = folder / f"{name}.{uuid4().hex}"  # ranks of other nodes may write here as well
-        try:
-            unfinished.write_bytes(_CHECKSUM(body).digest() + body)
-            os.replace(unfinished, folder / name)
-        except OSError:
-            with suppress(OSError):
-                unfinished.unlink(missing_ok=True)
+    with suppress(OSError):
+        if folder:
+            code_cache.write(folder / name, made.log.encode() + b"\0" + made.image)
     return made

@@ -110,7 +110,7 @@ def weights_written_wrong() -> Fault:
 
     def make(genuine: Callable[..., str]) -> Any:
         def save(folder: Path, trial: int, state: Any) -> str:
-            digest, path = genuine(folder, trial, state), folder / f"{trial}.pt"
+            digest, path = genuine(folder, trial, state), folder / f"{trial}.safetensors"
             data = bytearray(path.read_bytes())
             data[-1] ^= 1
             path.write_bytes(data)

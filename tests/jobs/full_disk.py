@@ -17,7 +17,7 @@ LIMIT = 2000  # bytes; a report is longer
 
 def plant() -> None:
     def make(genuine: Callable[..., None]) -> Any:
-        def write(folder: Any, result: Any, known: Any) -> None:
+        def write(folder: Any, result: Any, known: Any = None) -> None:
             if RANK == 0 and len(result.tests) == 2:
                 resource.setrlimit(resource.RLIMIT_FSIZE, (LIMIT, LIMIT))
             genuine(folder, result, known)

@@ -1,1 +1,1 @@
-"""Packer: makes the shards of `imagenet:PATH` from folders of images, `python -m hpcai.data.pack SOURCE TARGET`."""
+"""Packer: makes the shards of `imagenet:PATH` from folders of images, `python -P -m hpcai.data.pack SOURCE TARGET`."""

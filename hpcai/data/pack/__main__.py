@@ -35,7 +35,7 @@ def _run(options: argparse.Namespace, world: "World") -> int:
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        "python -m hpcai.data.pack", description="Pack class folders of images into the shards of a dataset."
+        "python -P -m hpcai.data.pack", description="Pack class folders of images into the shards of a dataset."
     )
     parser.add_argument("source", type=Path, nargs="?", help="folder with train/CLASS/ and val/CLASS/")
     parser.add_argument("target", type=Path, nargs="?", help="folder for the shards; what is complete there is kept")

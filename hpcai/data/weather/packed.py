@@ -133,7 +133,7 @@ class _Shard:
             raise DataError(f"{path} is another shard than the index has; allowed: that of SHA-256 {entry.sha256}")
         if self.boxes.shape != (entry.samples, BOXES, 5) or len(self._sums) != entry.samples:
             raise DataError(f"{path} has boxes that do not fit its frames; allowed: a shard as it was packed")
-        check = "python -m hpcai.data.pack_weather --check"
+        check = "python -P -m hpcai.data.pack_weather --check"
         self.records = ChecksummedRecords(path, entry.begin, self._sums, lambda number: f"{source} + {number}", check)
 
     @property

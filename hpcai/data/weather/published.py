@@ -2,7 +2,7 @@
 
 Reading a random frame costs as much as reading its whole compressed block, 46 frames in the published files. Training
 therefore takes the frames of a block one after the other (`BlockOrder`); for training in any order, pack the files
-once (`python -m hpcai.data.pack_weather`).
+once (`python -P -m hpcai.data.pack_weather`).
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from hpcai.data.weather.box_cleaning import Faults
 from hpcai.data.weather.layout import CLASSES, HEIGHT, TARGET, WIDTH
 from hpcai.data.weather.moments import normalisation
 from hpcai.data.weather.read_counters import ReadCounters
+from hpcai.data.weather.survey import crc
 from hpcai.data.weather.weather_dataset import Boxes, Weather
 from hpcai.data.weather.year_file import Part, YearFile, inflating_threads
 from hpcai.errors import DataError
@@ -31,7 +32,7 @@ from hpcai.errors import DataError
 if TYPE_CHECKING:
     from mpi4py import MPI
 
-FORMULA = "formula"  # attribute of the files of `python -m hpcai.data.generate`
+FORMULA = "formula"  # attribute of the files of `python -P -m hpcai.data.generate`
 VALIDATION = 10  # of a single file, the last tenth validates
 _NAME = re.compile(r"climo_\d{4}\.h5")
 
@@ -46,8 +47,10 @@ def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0,
     damaged or of another layout. The same on every rank.
     """
     train, validation = parts(path)
-    mean, std, whole = _surveyed(train, validation, comm) if surveyed else (*_plain(train[0].year.shape[0]), "")
-    frames = PublishedFrames(train, spread(sum(map(len, train)), samples, path))
+    of = statistics.known([*train, *validation], comm) if surveyed else []
+    mean, std = normalisation(statistics.total(of[: len(train)])) if of else _plain(train[0].year.shape[0])
+    whole = hashlib.sha256("".join(each.sha256 for each in of).encode()).hexdigest() if of else ""
+    frames = PublishedFrames(train, spread(sum(map(len, train)), samples, path), of[: len(train)])
     return Weather(
         name=name([part.year for part in (*train, *validation)]),
         source=f"{path}: {faults([*train, *validation])}",
@@ -58,17 +61,8 @@ def open_published(path: Path, comm: "MPI.Comm | None" = None, samples: int = 0,
         target=TARGET,
         fingerprint=hashlib.sha256(f"{whole} {samples}".encode()).hexdigest() if samples else whole,
         train=frames,
-        validation=PublishedFrames(validation),
+        validation=PublishedFrames(validation, of=of[len(train) :]),
     )
-
-
-def _surveyed(
-    train: Sequence[Part], validation: Sequence[Part], comm: "MPI.Comm | None"
-) -> tuple[NDArray[np.float32], NDArray[np.float32], str]:
-    """Mean, deviation and fingerprint."""
-    found = statistics.known([*train, *validation], comm)
-    mean, std = normalisation(statistics.total(found[: len(train)]))
-    return mean, std, hashlib.sha256("".join(each.sha256 for each in found).encode()).hexdigest()
 
 
 def _plain(channels: int) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -138,10 +132,14 @@ class PublishedFrames:
     """Frames of published files, float32 and raw; the block read last stays in memory.
 
     Any number of threads may read, one at a time. chosen: indices (int64) of the frames in use, None for all.
+    of: statistics of the parts, with whose CRC-32 frames without checksums of their own are compared; empty: none are.
     """
 
-    def __init__(self, parts: Sequence[Part], chosen: Integers | None = None) -> None:
+    def __init__(
+        self, parts: Sequence[Part], chosen: Integers | None = None, of: Sequence[statistics.PartStatistics] = ()
+    ) -> None:
         self._parts, self._chosen = parts, chosen
+        self._sums = [each for part in of for each in part.sums]
         self._ends = np.cumsum([len(part) for part in parts])
         self._boxes = np.concatenate([part.boxes for part in parts])
         blocks = [(number, *block) for number, part in enumerate(parts) for block in part.blocks()]
@@ -205,5 +203,17 @@ class PublishedFrames:
                 self._memory = np.empty((stop - begin, *self._parts[0].year.shape), np.float32)
             year = self._parts[part].year
             year.read(begin, stop, self._memory[: stop - begin], self.meter, inflating_threads())
+            self._check(number, year)
             self._kept = number
         return self._memory[: stop - begin]
+
+    def _check(self, number: int, year: YearFile) -> None:
+        """Raise DataError if a frame of the block in memory is not the one whose statistics are known."""
+        first = int(self._begins[number])
+        expected = [] if year.checked else self._sums[first : int(self._begins[number + 1])]
+        for place, known in enumerate(expected):
+            if crc(self._memory[place]) != known:
+                raise DataError(
+                    f"{year.path}: frame {self._blocks[number][1] + place} has changed since its statistics were "
+                    f"stored; allowed: the same file, or no {statistics.FILE} beside it"
+                )

@@ -1,7 +1,8 @@
 """Statistics of the channels: means and standard deviations from one pass over the fields by all ranks.
 
 A part is a run of frames of one file. Its statistics are stored beside the file, and are valid while the file has the
-same size and the same sampled bytes: all of them below 4 MiB, else both ends and 64 places between.
+same boxes, size and sampled bytes: all of them below 4 MiB, else both ends and 64 places between. Other bytes that
+change are found when their frame is read: by the checksums of its compressed chunks, or by its CRC-32.
 """
 
 import hashlib
@@ -21,7 +22,7 @@ from msgspec import Struct, convert, to_builtins
 from hpcai.data.image_shards import json_digest
 from hpcai.data.weather.moments import Moments
 from hpcai.data.weather.survey import survey
-from hpcai.data.weather.year_file import Part, readable
+from hpcai.data.weather.year_file import Part, YearFile, readable
 
 if TYPE_CHECKING:
     from mpi4py import MPI
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 FILE = "weather-statistics.json"
-FORMAT = 1
+FORMAT = 2
 _WHOLE, _END, _PLACES, _PIECE = 4 << 20, 64 << 10, 64, 4 << 10  # bytes of a file in its stamp
 
 
@@ -40,7 +41,7 @@ class PartStatistics(Struct, frozen=True):
     """Statistics of a part, as kept beside its file.
 
     file, begin, stop: the frames; stamp: digest that tells whether the file has changed; sha256: of fields and boxes
-    (hexadecimal); count, mean, squares: see `Moments`.
+    (hexadecimal); sums: CRC-32 of each frame; count, mean, squares: see `Moments`.
     """
 
     file: str
@@ -48,6 +49,7 @@ class PartStatistics(Struct, frozen=True):
     stop: int
     stamp: str
     sha256: str
+    sums: list[int]
     count: int
     mean: list[float]
     squares: list[float]
@@ -81,7 +83,7 @@ def known(parts: Sequence[Part], comm: "MPI.Comm | None" = None) -> list[PartSta
     missing = [number for number, one in enumerate(stored) if one is None]
     surveyed = survey([parts[number] for number in missing], comm)
     made = {
-        number: PartStatistics(*keys[number], one.sha256, *one.moments.as_lists())
+        number: PartStatistics(*keys[number], one.sha256, one.sums, *one.moments.as_lists())
         for number, one in zip(missing, surveyed, strict=True)
     }
     if made and (comm is None or comm.rank == 0):
@@ -109,13 +111,13 @@ def _agreed(comm: "MPI.Comm | None", make: Callable[[], T], kind: type[T]) -> T:
 def _key(part: Part) -> Key:
     path = part.year.path
     with readable(path):
-        return path.name, part.begin, part.stop, _stamp(path)
+        return path.name, part.begin, part.stop, _stamp(part.year)
 
 
-def _stamp(path: Path) -> str:
-    """SHA-256 over the size of a file and some of its bytes."""
-    size = path.stat().st_size
-    digest = hashlib.sha256(f"{size}\n".encode())
+def _stamp(year: YearFile) -> str:
+    """SHA-256 over the size of a file, its boxes and some of its bytes."""
+    path, size = year.path, year.path.stat().st_size
+    digest = hashlib.sha256(f"{size}\n".encode() + year.rows.astype("<i4").tobytes())
     with path.open("rb") as file:
         if size <= _WHOLE:
             digest.update(file.read())

@@ -2,12 +2,14 @@
 
 import hashlib
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from functools import reduce
 from operator import add
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.clock import now
 from hpcai.data.weather import box_orientation
@@ -23,13 +25,14 @@ if TYPE_CHECKING:
 PAUSE = 30.0  # seconds between two lines of progress
 
 Unit = tuple[int, int, int]  # number of the part, first frame, the one after the last
-Found = tuple[list[bytes], Moments]  # SHA-256 of each frame
+Found = tuple[list[bytes], list[int], Moments]  # SHA-256 and CRC-32 of each frame
 
 
 class Survey(NamedTuple):
-    """Result of the pass over a part: SHA-256 (hexadecimal) of its fields and boxes, and its moments."""
+    """Result of the pass over a part: SHA-256 (hexadecimal) of its fields and boxes, CRC-32 of its frames, moments."""
 
     sha256: str
+    sums: list[int]
     moments: Moments
 
 
@@ -76,12 +79,18 @@ def _found(part: Part, begin: int, stop: int) -> Found:
             channel = CHANNELS[int(np.flatnonzero(~np.isfinite(each.squares))[0])]
             raise DataError(f"{part.year.path}: {channel} of frame {number} is not finite; allowed: finite fields")
     digests = [hashlib.sha256(frame.astype("<f4", copy=False).data).digest() for frame in fields]
-    return digests, reduce(add, moments)
+    return digests, [*map(crc, fields)], reduce(add, moments)
+
+
+def crc(frame: NDArray[np.float32]) -> int:
+    """CRC-32 of a frame, little-endian."""
+    return zlib.crc32(frame.astype("<f4", copy=False).data)
 
 
 def _survey(part: Part, found: Sequence[Found]) -> Survey:
     digest = hashlib.sha256(f"{(len(part), *part.year.shape)}\n".encode())
-    for digests, _ in found:
+    for digests, _, _ in found:
         digest.update(b"".join(digests))
     digest.update(part.boxes.astype("<i4").tobytes())
-    return Survey(digest.hexdigest(), reduce(add, (moments for _, moments in found)))
+    sums = [each for _, part_sums, _ in found for each in part_sums]
+    return Survey(digest.hexdigest(), sums, reduce(add, (moments for *_, moments in found)))

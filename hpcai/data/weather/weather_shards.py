@@ -21,7 +21,7 @@ from hpcai.data.weather.weather_dataset import Boxes
 from hpcai.errors import DataError
 
 FORMAT = 1
-PACKED = "a folder made by `python -m hpcai.data.pack_weather SOURCE TARGET`"
+PACKED = "a folder made by `python -P -m hpcai.data.pack_weather SOURCE TARGET`"
 Halves = NDArray[np.float16]
 Shape = tuple[int, int, int]
 

@@ -63,7 +63,8 @@ def readable(path: Path) -> Iterator[None]:
 class YearFile:
     """A file of one year: `frames` of `shape` [16, H, W], read in blocks of `block` frames; boxes are cleaned.
 
-    Each process that reads fields opens the file again, lazily. marks: attributes of the file.
+    Each process that reads fields opens the file again, lazily. marks: attributes of the file. checked: whether its
+    chunks have checksums, which are compared when they are read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -74,6 +75,7 @@ class YearFile:
                 raise DataError(f"{path}: {problem}; allowed: {ALLOWED}, n > 0")
             self.frames, channels, height, width = map(int, images.shape)
             self.shape = channels, height, width
+            self.checked = images.compression == "gzip" or bool(images.fletcher32)
             self.block = min(images.chunks[0], self.frames) if images.chunks else 1
             self.rows: NDArray[np.int32] = rows[:]
             self.marks = {str(name): value for name, value in file.attrs.items()}

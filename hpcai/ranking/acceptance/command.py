@@ -1,4 +1,4 @@
-"""`python -m hpcai.ranking PATH... --baseline PATH`: results of one system compared with a baseline."""
+"""`python -P -m hpcai.ranking PATH... --baseline PATH`: results of one system compared with a baseline."""
 
 from collections.abc import Sequence
 from functools import partial

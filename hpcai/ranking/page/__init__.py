@@ -1,1 +1,1 @@
-"""The lists as one HTML file that needs no network: `python -m hpcai.ranking PATH... --html PAGE`."""
+"""The lists as one HTML file that needs no network: `python -P -m hpcai.ranking PATH... --html PAGE`."""
