@@ -7,7 +7,7 @@ from pathlib import Path
 from msgspec import structs
 
 from hpcai import clock
-from hpcai.errors import HpcaiError, InputError
+from hpcai.errors import InputError
 from hpcai.record.loading import load
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Resumption
@@ -45,13 +45,13 @@ def locked(folder: Path) -> int:
 
 
 def going_on(before: Result, head: Result) -> Result:
-    """The result to go on with; `head` is that of this job before its first test. HpcaiError where it cannot go on."""
+    """The result to go on with; `head` is that of this job before its first test. InputError where it cannot go on."""
     for name in SAME:
         old, new = (getattr(each.environment, name) for each in (before, head))
         if old != new:
-            raise HpcaiError(f"cannot resume: {name} {cell(str(new))}; allowed: {cell(str(old))}, as before")
+            raise InputError(f"cannot resume: {name} {cell(str(new))}; allowed: {cell(str(old))}, as before")
     if before.input.digest != head.input.digest or before.input.overrides != head.input.overrides:
-        raise HpcaiError("cannot resume: the input differs from that of the run")
+        raise InputError("cannot resume: the input differs from that of the run")
     test = max((entry.index for entry in ended(before)), default=0) + 1
     differing = tuple(_differing(before.environment, head.environment))
     more = Resumption(date=clock.utc().isoformat(), test=test, differing=differing)

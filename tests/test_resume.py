@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from functools import cache
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from launch import BENCH, Finished, Job, mpirun, run_job, start_job, wait_until
+from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: RESUMED RUNS NOT TESTED")
 
@@ -149,7 +150,7 @@ def test_a_run_that_cannot_be_resumed_says_why(base: Path, tmp_path: Path) -> No
     folder = tmp_path / "other"
     broken_off(folder, "models", kill)
     job = run_job([BENCH, "--resume", results(folder)], 4, folder)
-    assert job.returncode == 3 and "cannot resume: ranks 4; allowed: 2" in job.stderr
+    assert job.returncode == 2 and "cannot resume: ranks 4; allowed: 2" in job.stderr
     job = run_job([BENCH, "--resume", "nowhere"], 2, folder)
     assert job.returncode == 2 and "--resume nowhere: there is no result.json" in job.stderr
     job = run_job([BENCH, "--resume", results(folder), "--set", "SEED=2"], 2, folder)
@@ -160,6 +161,18 @@ def test_a_run_that_cannot_be_resumed_says_why(base: Path, tmp_path: Path) -> No
     assert job.returncode == 0 and "checkpoint left out" in job.stderr
     assert_same(result(folder), whole(base, "models"))
     assert result(folder)["tests"][0]["raw"]["checkpoints"]["resumed"] == 1
+
+
+@pytest.mark.slow
+def test_a_run_is_launched_again_until_it_is_done(base: Path, tmp_path: Path) -> None:
+    folder, script = prepared(tmp_path / "again", "models"), ROOT / "contrib" / "run_until_done.sh"
+    found = {**os.environ, "MPIRUN": str(mpirun()), "PYTHON": sys.executable}
+    with Job([str(script), "2"], folder, found) as job:
+        assert wait_until(lambda: [*folder.glob("results/*/.checkpoints/test-2/group-1/*")], 120), job.output()
+        kill(job)
+        ended = job.wait(300)
+    assert ended.returncode == 0 and "run_until_done.sh: ended with" in ended.stderr
+    assert_same(result(folder), whole(base, "models"))
 
 
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
