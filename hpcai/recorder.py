@@ -10,13 +10,14 @@ import torch
 from msgspec import structs
 
 from hpcai import clock
+from hpcai.comm import rank_watch
 from hpcai.comm.world import World, broadcast
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.mllog import system
 from hpcai.record.record import Record
 from hpcai.record.result import Result
-from hpcai.report import files
+from hpcai.report import checksums, files
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
@@ -47,6 +48,8 @@ class Recorder:
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self._folder = files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            own = str(self._folder.absolute())
+            rank_watch.keep_in(str(self._folder.absolute() / checksums.BROKEN_OFF), f"bench.py --resume {own}")
             self._digests = Digests(self._folder)
             if problem.run["MLLOG"] == "on":
                 _write_system(self._folder, system.text(head, device))

@@ -16,6 +16,7 @@ from hpcai.inputfile.key import (
     Kind,
     SectionDeclaration,
 )
+from hpcai.inputfile.run_keys import RUN_KEYS
 from hpcai.inputfile.split import MIXED, MODES, PIPELINE
 from hpcai.workloads import registry
 
@@ -25,10 +26,6 @@ _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:P
 # networks for images of 28 to 64 pixels a side, and for 224
 SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
 LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
-
-
-def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
-    return Key(name=name, kind=kind, help=help, sweep=False, **rest)
 
 
 def _trains(name: str, kind: Kind, help: str, **rest: Any) -> Key:
@@ -49,45 +46,7 @@ def _choice(name: str, help: str, *choices: str, **rest: Any) -> Key:
 
 
 _DECLARED = (
-    _of_run("OUTPUT", "folder", "name of the result folder", default="hpcai"),
-    _of_run(
-        "LEVEL",
-        "choice",
-        "what may differ from the reference (docs/RULES.md)",
-        choices=("hardware", "system", "free"),
-        default="free",
-    ),
-    _of_run("SEED", "integer", "master seed", low=0, high=2**63 - 1, default=1),
-    _of_run("RESIDUAL", "real", "limit of scaled residuals", low=0, high=1000, bounds="(]", default=16.0),
-    _of_run("REPEAT", "integer", "runs of each test", low=1, high=1000, default=1),
-    _of_run(
-        "TIMELIMIT",
-        "real",
-        "seconds after which the run stops after a step and writes what was measured",
-        low=0,
-        bounds="(]",
-        zero="none",
-        default=0.0,
-    ),
-    _of_run(
-        "TELEMETRY",
-        "real",
-        "seconds between samples of processors, memory and GPUs, or a 100th of the test if that is less",
-        low=0.25,
-        high=3600,
-        zero="none",
-        default=30.0,
-    ),
-    _of_run(
-        "ENERGY",
-        "power",
-        "energy of the timed region: of the first counter that answers, or by watts of a node, or by a meter's file",
-        choices=("auto", "none", "meter:PATH"),
-        low=1,
-        high=1_000_000,
-        default="auto",
-    ),
-    _of_run("MLLOG", "choice", "MLPerf logs of the models (docs/FORMATS.md)", choices=("off", "on"), default="off"),
+    *RUN_KEYS,
     _trains(
         "DATASET",
         "dataset",

@@ -8,6 +8,7 @@ import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any, NoReturn
 from unittest.mock import patch
 
@@ -60,6 +61,11 @@ def signal_itself(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
+def hang() -> NoReturn:
+    while True:
+        sleep(1.0)
+
+
 HOW: dict[str, Callable[[], Any]] = {
     "raise": fail,
     "raise-without-output": fail_without_output,
@@ -67,6 +73,9 @@ HOW: dict[str, Callable[[], Any]] = {
     "exit-5": lambda: sys.exit(5),
     "os-exit-7": lambda: os._exit(7),
     "kill": lambda: signal_itself(signal.SIGKILL),
+    "stop": lambda: signal_itself(signal.SIGSTOP),
+    "hang": hang,
+    "pause": lambda: sleep(4.0),
     "terminate": lambda: signal_itself(signal.SIGTERM),
     "abort": lambda: signal_itself(signal.SIGABRT),
     "segmentation-fault": lambda: signal_itself(signal.SIGSEGV),
