@@ -113,6 +113,22 @@ def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
     assert re.search(r"rank 1 on node2 (was killed by signal 9|died .*) outside of the tests", said.read_text())
 
 
+@pytest.mark.slow
+@needs_hosts
+@pytest.mark.parametrize(("fault", "how"), [("stop", "was stopped by a signal"), ("hang", "made no step")])
+def test_a_rank_that_is_stuck_on_another_host_ends_the_job(tmp_path: Path, fault: str, how: str) -> None:
+    """The watcher of that host tells the head, which asks all watchers, names the rank, and ends the ranks of all."""
+    (tmp_path / "x.dat").write_text(INPUT)
+    failing = str(ROOT / "tests" / "jobs" / "failing.py")
+    program = [sys.executable, failing, "1", "training", "3", fault, str(tmp_path / "x.dat")]
+    with Hosts(2, None) as hosts:
+        finished = hosts.run([*program, "--set", "EPOCHS=100000", "WATCHDOG=2"], cwd=tmp_path, timeout=120)
+    assert finished.returncode != 0
+    (written,) = tmp_path.glob("results/*/BROKEN_OFF")
+    said = f"rank 1 on node2, group 0, {how} for "
+    assert said in written.read_text() and "hpcai: stacks of rank 0 on node1:" in finished.stderr
+
+
 @needs_hosts
 def test_hosts_have_a_shaped_link_and_leave_nothing() -> None:
     with contextlib.suppress(KeyboardInterrupt), Hosts(3) as hosts:

@@ -98,16 +98,16 @@ def phase(name: str) -> Iterator[None]:
 
 
 @contextmanager
-def steps(epoch: int | None = None) -> Iterator[None]:
+def steps(epoch: int | None = None, watched: bool = False) -> Iterator[None]:
     """Context manager: a loop each of whose steps calls `beat`; the watchdog counts in the phases that are watched.
 
-    epoch: its number, from 1, where one begins.
+    epoch: its number, from 1, where one begins. watched: in any phase; the same loops on all ranks of a group.
     """
     _words[page.EPOCH] = _words[page.EPOCH] if epoch is None else epoch
-    outer, watched = _words[page.WATCHED], int(_phase in WATCHED_PHASES)
+    outer, counts = _words[page.WATCHED], int(watched or _phase in WATCHED_PHASES)
     _words[page.BEATS] = 0
-    _words[page.LOOPS] += watched  # elsewhere ranks may differ in their number
-    _set(page.WATCHED, watched)
+    _words[page.LOOPS] += counts  # elsewhere ranks may differ in their number
+    _set(page.WATCHED, counts)
     try:
         yield
     finally:

@@ -3,6 +3,7 @@
 It fails the COUNT-th time that it reaches the place, and just before leaves the file `failed` behind.
 """
 
+import ctypes
 import os
 import signal
 import sys
@@ -66,6 +67,13 @@ def hang() -> NoReturn:
         sleep(1.0)
 
 
+def hang_in_library() -> NoReturn:
+    """Hang in a call that keeps Python's lock, so that no other thread of this rank runs."""
+    sleeping = ctypes.PyDLL(None).sleep
+    while True:
+        sleeping(1000)
+
+
 HOW: dict[str, Callable[[], Any]] = {
     "raise": fail,
     "raise-without-output": fail_without_output,
@@ -75,6 +83,7 @@ HOW: dict[str, Callable[[], Any]] = {
     "kill": lambda: signal_itself(signal.SIGKILL),
     "stop": lambda: signal_itself(signal.SIGSTOP),
     "hang": hang,
+    "hang-in-library": hang_in_library,
     "pause": lambda: sleep(4.0),
     "terminate": lambda: signal_itself(signal.SIGTERM),
     "abort": lambda: signal_itself(signal.SIGABRT),
