@@ -142,8 +142,10 @@ def _local_address() -> str:
 
 def _connect(port: int, token: str, rank: int, host: str) -> None:
     """Connect to the watcher of this node, and show it the page with this rank's activity."""
+    page = -1
     with suppress(OSError):
         page = activity.open_page()
+    with suppress(OSError):
         connection = socket.create_connection((_local_address(), port), TIMEOUT)
         own, launchers = (
             os.getpid(),

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import wraps
+from tempfile import TemporaryFile
 from typing import ParamSpec, TypeVar
 
 from hpcai.watch import page
@@ -30,7 +31,7 @@ def open_page() -> int:
     OSError if the system refuses. Main thread only.
     """
     global _memory, _words
-    descriptor = os.memfd_create("hpcai-activity")
+    descriptor = _file_in_memory()
     os.ftruncate(descriptor, page.SIZE)
     shared = memoryview(mmap.mmap(descriptor, page.SIZE))
     shared[:] = _memory
@@ -40,6 +41,14 @@ def open_page() -> int:
     os.set_blocking(descriptor, False)
     signal.set_wakeup_fd(descriptor, warn_on_full_buffer=False)
     return descriptor
+
+
+def _file_in_memory() -> int:
+    """Descriptor of a file without a name; where Python lacks memfd_create, in the folder of temporary files."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("hpcai-activity")
+    with TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def beat() -> None:
@@ -101,7 +110,8 @@ def phase(name: str) -> Iterator[None]:
 def steps(epoch: int | None = None, watched: bool = False) -> Iterator[None]:
     """Context manager: a loop each of whose steps calls `beat`; the watchdog counts in the phases that are watched.
 
-    epoch: its number, from 1, where one begins. watched: in any phase; the same loops on all ranks of a group.
+    epoch: its number, from 1, where one begins: the watchdog then counts until the phase ends, since a GPU is behind.
+    watched: in any phase; the same loops on all ranks of a group.
     """
     _words[page.EPOCH] = _words[page.EPOCH] if epoch is None else epoch
     outer, counts = _words[page.WATCHED], int(watched or _phase in WATCHED_PHASES)
@@ -112,7 +122,7 @@ def steps(epoch: int | None = None, watched: bool = False) -> Iterator[None]:
         yield
     finally:
         _words[page.BEATS] = page.LAST
-        _set(page.WATCHED, outer)
+        _set(page.WATCHED, outer if epoch is None else counts)
 
 
 def _enter(name: str, watched: int) -> None:
