@@ -91,7 +91,7 @@ def explained(job: Finished, folder: Path) -> None:
 
 WHERE = {
     "training": ", training, epoch 1",
-    "loading": ", (training|validation), epoch 1",
+    "loading": ", (warm up|training, epoch 1|validation, epoch 1)",
     "voting": ", ensemble, epoch 1",
     "waiting": "",
 }

@@ -147,11 +147,8 @@ def _connect(port: int, token: str, rank: int, host: str) -> None:
         page = activity.open_page()
     with suppress(OSError):
         connection = socket.create_connection((_local_address(), port), TIMEOUT)
-        own, launchers = (
-            os.getpid(),
-            [os.getppid(), parent(os.getppid())] if launcher.declared_sizes(os.environ) else [],
-        )
-        facts = {"rank": rank, "host": host, "pid": own, "start": started(own), "page": page, "launchers": launchers}
+        own = os.getpid()
+        facts = {"rank": rank, "host": host, "pid": own, "start": started(own), "page": page, "launchers": _launchers()}
         connection.sendall(line_of({"token": token, "rank": facts}))
         _connections.append(connection)
 
