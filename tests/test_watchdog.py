@@ -12,6 +12,7 @@ from job_folder import END, START, prepared
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
 
 from hpcai.report import checksums
+from hpcai.watch import left_behind
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: WATCHDOG NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
@@ -21,7 +22,7 @@ LONG = "EPOCHS=100000"
 
 
 def ended_by(job: Finished, folder: Path, said: str) -> None:
-    """The job has ended, nothing is left, the last line and the folder say why, and the folder how to go on."""
+    """The job has ended, no process is left, the last line and the folder say why, and the folder how to go on."""
     assert job.returncode != 0 and job.leftovers == []
     assert "End of Tests." not in job.stdout
     *before, line = job.stderr.splitlines()
@@ -82,6 +83,17 @@ def test_what_takes_long_outside_of_steps_is_not_ended(tmp_path: Path, fault: st
     assert finished.returncode == 0 and "End of Tests." in finished.stdout, finished.stderr
     (made,) = (tmp_path / "results").iterdir()
     assert not (made / checksums.BROKEN_OFF).exists()
+
+
+@needs_mpirun
+def test_a_killed_job_leaves_no_shared_memory_of_its_mpi(tmp_path: Path) -> None:
+    with start_job([BENCH, "--set", LONG, *GROUP.split()], 2, prepared(tmp_path), ENV) as job:
+        ranks = started(job, tmp_path)
+        mapped = left_behind.segments(ranks[0])
+        assert mapped or not any(Path("/dev/shm").glob("mpich_shm_*"))
+        os.kill(ranks[0], signal.SIGKILL)
+        job.wait(END)
+    assert wait_until(lambda: not any(Path(path).exists() for path in mapped), END)
 
 
 def started(job: Job, folder: Path) -> dict[int, int]:

@@ -15,7 +15,7 @@ from contextlib import suppress
 from typing import Any
 
 from hpcai import clock
-from hpcai.watch import broken_off, sentences
+from hpcai.watch import broken_off, left_behind, sentences
 from hpcai.watch.connection import Connection, Message
 from hpcai.watch.process import Process, started
 from hpcai.watch.rank import Rank, Sight, as_message, from_message
@@ -42,6 +42,7 @@ class Watcher:
         if head:
             self._add(head)
         self._launchers: list[Process] = []
+        self._segments: set[str] = set()  # files that the MPI library made for the ranks
         self._sights: list[Sight] = []
         self._answers = 0  # watchers that have told theirs
         self._job: dict[str, Any] = {"watchdog": 0.0, "file": "", "resume": ""}
@@ -121,6 +122,7 @@ class Watcher:
         self._begun = True
         rank = Rank(told["rank"], told["host"], Process(told["pid"], told["start"]), told["page"])
         self._ranks[connection] = rank
+        self._segments |= left_behind.segments(told["pid"])
         connection.send({"watched": True})
         self._launchers = self._launchers or [Process(pid, started(pid)) for pid in told["launchers"]]
 
@@ -148,7 +150,7 @@ class Watcher:
             rank = self._ranks.get(connection)
             told = {"what": told, "sight": as_message(rank.sight()) if rank else None}
         self._tell_head({"reason": told})
-        self._write_file(told["what"], told["sight"] and from_message(told["sight"]))
+        broken_off.write(self._job, told["what"], told["sight"] and from_message(told["sight"]))
         self._end()
 
     def _look(self) -> None:
@@ -218,7 +220,7 @@ class Watcher:
             if self._job["file"]:
                 self._say(f"to go on: {self._job['resume']}")
             self._say(what)
-            self._write_file(what, sight)
+            broken_off.write(self._job, what, sight)
         self._end(grace)
 
     def _end(self, grace: float = GRACE) -> None:
@@ -232,6 +234,7 @@ class Watcher:
             self._turn(min(TICK, max(0.0, until - clock.now())))
         for rank in self._ranks.values():
             rank.process.send(signal.SIGKILL)
+        left_behind.remove(self._segments)
 
     def _tell_head(self, message: Message) -> None:
         if self._head:
@@ -244,7 +247,3 @@ class Watcher:
     def _say(self, text: str) -> None:
         with suppress(OSError):  # the launcher, which reads stderr, may be gone
             print(f"hpcai: {text}", file=sys.stderr, flush=True)
-
-    def _write_file(self, what: str, sight: Sight | None) -> None:
-        if self._job["file"]:
-            broken_off.write(self._job["file"], what, sight, self._job["resume"])
