@@ -8,6 +8,8 @@ from pathlib import Path
 from time import CLOCK_BOOTTIME, clock_gettime, perf_counter, process_time
 from typing import TYPE_CHECKING
 
+from hpcai.watch import activity
+
 if TYPE_CHECKING:
     import torch
 
@@ -58,10 +60,11 @@ class Phases:
     @contextmanager
     def measure(self, phase: str) -> Iterator[None]:
         """Add the time spent inside the block to `phase`."""
-        synchronise(self.device)
-        begin = now()
-        self.between += 0.0 if self._ended is None else begin - self._ended
-        yield
-        synchronise(self.device)
-        self._ended = now()
+        with activity.phase(phase):
+            synchronise(self.device)
+            begin = now()
+            self.between += 0.0 if self._ended is None else begin - self._ended
+            yield
+            synchronise(self.device)
+            self._ended = now()
         self.seconds[phase] = self.seconds.get(phase, 0.0) + self._ended - begin

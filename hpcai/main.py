@@ -150,18 +150,20 @@ def _benchmark(options: cli.Options) -> int:
     given = library_variables.settings(os.environ)  # before this program sets any
     memory.suspend_collection()
     faulthandler.enable(sys.__stderr__ or 2)  # a crash in a library shows the Python stacks of its rank
-    signals.record_signals(rank_watch.silence)
+    signals.record_signals()
     worlds.abort_on_early_exit()
     try:
         world = worlds.join()
-        rank_watch.begin(world.comm, world.node.size == world.size, world.host)
+        rank_watch.begin(world.comm, world.node, world.host)
         text, overrides, name = worlds.agreed(world.comm, lambda: _source(_chosen(options, world.size)))
         problem = parse(text, overrides, name=name)
+        rank_watch.watch(float(problem.run["WATCHDOG"]))
         placement = worlds.bind_to_processors(world)
         from hpcai import run  # imports torch, whose threads are settled now
 
         code = run.run(problem, world, placement, given, Path(options.resume) if options.resume else None)
     except Refused as error:
+        rank_watch.explain(str(error))
         code = _refuse(error)
     except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
         worlds.abort_because(error)

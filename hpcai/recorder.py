@@ -14,13 +14,14 @@ from msgspec import structs
 
 from hpcai import clock, resumption
 from hpcai.checkpoint import paths
+from hpcai.comm import rank_watch
 from hpcai.comm.world import World, agreed, broadcast
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
 from hpcai.mllog import system
 from hpcai.record.record import Record
 from hpcai.record.result import Result
-from hpcai.report import files
+from hpcai.report import checksums, files
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
@@ -64,6 +65,8 @@ class Recorder:
             self.line = ProgressLine(sys.stderr, planned)
             self._output = StandardOutput()
             self._folder = resumed or files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            own = str(self._folder.absolute())
+            rank_watch.keep_in(str(self._folder.absolute() / checksums.BROKEN_OFF), f"bench.py --resume {own}")
             self._digests = Digests(self._folder)
             self._place: Path | None = self._folder  # of the last files that were written; None if there are none
             self._other: Path | None = None
@@ -78,6 +81,7 @@ class Recorder:
     def _gone_on(self, folder: Path) -> list[int]:
         """Go on with the result in a folder; the numbers of its tests."""
         self._lock = resumption.locked(folder)
+        (folder / checksums.BROKEN_OFF).unlink(missing_ok=True)
         self.result = resumption.going_on(resumption.left(folder), self.result)
         for line in self.result.resumed[-1].differing:
             print(f"hpcai: resumed with other machine or software: {line}", file=sys.stderr, flush=True)

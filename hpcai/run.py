@@ -36,6 +36,7 @@ from hpcai.recorder import Recorder
 from hpcai.results.layers import broken
 from hpcai.results.measured import Measured, Stopped
 from hpcai.train.all_reduce_paths import refuse_unequal_nodes
+from hpcai.watch import activity
 from hpcai.workloads import registry
 
 MOST_REASONS = 20  # that are printed before the first test
@@ -76,14 +77,20 @@ def run(
     for case in [case for case in cases if case.index not in recorder.ended]:
         begun = not shutdown.agreed(world.comm)
         usage.begin()
-        with monitor.watching(case), explained_shortage(case), wall.watching():
+        with (
+            activity.test(case.index, case.workload),
+            monitor.watching(case),
+            explained_shortage(case),
+            wall.watching(),
+        ):
             measured = _measure(case, world, device, recorder, shutdown) if begun else None
         used, seen, taken = usage.measured(case), monitor.measured(), wall.measured()
         if shutdown.agreed(world.comm) and _unfinished(world, measured):
             recorder.break_off(case, shutdown.cause, measured)
             break
         if used is not None and measured is not None and not isinstance(measured, Stopped):
-            recorder.enter(case, Measured(measured, used, seen, taken))
+            with activity.phase("results"):
+                recorder.enter(case, Measured(measured, used, seen, taken))
         memory.release_unused()  # a model is part of cycles; its memory must be free before the next one's
     shutdown.close()
     return broadcast(world.comm, recorder.close())

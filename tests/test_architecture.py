@@ -19,7 +19,7 @@ GROUPS = (
         *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "results"),
         *("workloads.record", "workloads.checks", "workloads.scores", "workloads.credits"),
     ),
-    ("machine", "comm", "clock", "second_clock", "tensor_file", "tensor_tree", "report.checksums"),
+    ("machine", "comm", "clock", "second_clock", "tensor_file", "tensor_tree", "report.checksums", "watch"),
     (
         *("checkpoint", "data", "models", "train", "mllog", "search", "claims"),
         *("workloads.claims", "workloads.trials", "workloads.data"),
@@ -50,6 +50,7 @@ SECTIONS = {path.parent.name for path in HPCAI if path.parent.parent == WORKLOAD
 STAGES = [
     *(ROOT / "hpcai/training" / name for name in ("stages.py", "totals.py")),
     *(ROOT / "hpcai" / name for name in ("estimate/seconds.py", "record/phases.py", "record/training.py")),
+    ROOT / "hpcai/watch/page.py",
 ]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CPP = (".cu", ".cuh", ".h", ".cpp")  # which the linter does not check

@@ -1,6 +1,7 @@
 """Failing runs end by themselves, soon, with the right exit code, a message, and without remaining processes."""
 
 import json
+import re
 import socket
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,8 @@ from typing import Any
 import pytest
 from job_folder import END, START, prepared, unlike, write_images
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
+
+from hpcai.report import checksums
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAILURES NOT TESTED")
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
@@ -53,13 +56,45 @@ def broken_off(job: Finished, folder: Path, completed: int = 0, planned: int = 1
     assert (summary["complete"], summary["tests"], summary["valid"]) == (False, completed, "INVALID")
 
 
-def died_unannounced(job: Finished, *ranks: int) -> None:
-    """The watcher names these ranks and no others."""
-    host = socket.gethostname()
-    named = [line for line in job.stderr.splitlines() if line.endswith("died without a message (killed, or crashed)")]
-    assert named == [f"hpcai: rank {rank} on {host} died without a message (killed, or crashed)" for rank in ranks]
+# How the watcher says that a rank has died; without the launcher's help it knows the status for a moment only.
+UNKNOWN = "died without a message (killed, or crashed)"
+SAID = {
+    "os-exit-7": "ended without a message, with exit code 7",
+    "kill": "was killed by signal 9",
+    "abort": "was killed by signal 6",
+    "segmentation-fault": "was killed by signal 11",
+}
 
 
+def died_unannounced(job: Finished, rank: int, how: str, place: str, folder: Path) -> None:
+    """The watcher's line is the last on stderr: it names this rank. The folder says the same, and how to go on."""
+    line = job.stderr.splitlines()[-1]
+    who = f"rank {rank} on {socket.gethostname()}"
+    manner = f"({re.escape(UNKNOWN)}|{SAID[how]})"
+    assert re.fullmatch(rf"hpcai: {who}(, group \d+,)? {manner} in test \d+ \(ensemble\){place}", line), line
+    (made,) = (folder / "results").iterdir()
+    lines = (made / checksums.BROKEN_OFF).read_text().splitlines()
+    assert lines[1] == f"what: {line.removeprefix('hpcai: ')}"
+    assert re.fullmatch(r"test: \d+ \(ensemble\) was not finished", lines[2])
+    assert lines[3] == f"resume: bench.py --resume {made}"
+    verified = run_job([BENCH, "--verify", made], None, folder)
+    assert verified.returncode == 0 and checksums.BROKEN_OFF not in verified.stdout
+
+
+def explained(job: Finished, folder: Path) -> None:
+    """The rank says itself why the job ends: the watcher names none, and the folder has the rank's words."""
+    assert not [line for line in job.stderr.splitlines() if any(how in line for how in (UNKNOWN, *SAID.values()))]
+    (made,) = (folder / "results").iterdir()
+    said = (made / checksums.BROKEN_OFF).read_text().splitlines()[1].removeprefix("what: ")
+    assert f"hpcai: {said}\n" in job.stderr
+
+
+WHERE = {
+    "training": ", training, epoch 1",
+    "loading": ", (warm up|training, epoch 1|validation, epoch 1)",
+    "voting": ", ensemble, epoch 1",
+    "waiting": "",
+}
 GROUP = "GROUPS=1 DEGREE=2"
 MODELS = "GROUPS=2 DEGREE=1"
 BOTH = "GROUPS=2 DEGREE=2"
@@ -84,7 +119,7 @@ def test_exception_on_one_rank_ends_the_job_and_is_reported(
     assert job.returncode == 3
     assert f"rank {rank} on {socket.gethostname()} raised RuntimeError: a fault of this rank" in job.stderr
     assert "Traceback (most recent call last):" in job.stderr and "in failing\n" in job.stderr
-    died_unannounced(job)
+    explained(job, folder)
 
 
 @pytest.mark.slow
@@ -104,7 +139,7 @@ def test_exit_on_one_rank_ends_the_job_and_is_reported(
     broken_off(job, folder)
     assert job.returncode == 3
     assert f"rank {rank} on {socket.gethostname()} raised SystemExit: {how[-1]}" in job.stderr
-    died_unannounced(job)
+    explained(job, folder)
 
 
 @needs_mpirun
@@ -125,7 +160,7 @@ def test_sudden_end_of_one_rank_ends_the_job(
 ) -> None:
     job = failing_job(folder, ranks, f"{rank} {place} {how}", settings)
     broken_off(job, folder)
-    died_unannounced(job, rank)
+    died_unannounced(job, rank, how, WHERE[place.split()[0]], folder)
     crashed = how in ("abort", "segmentation-fault")
     assert ("in signal_itself" in job.stderr) == ("Fatal Python error: " in job.stderr) == crashed
 
@@ -141,7 +176,7 @@ def test_job_ends_even_if_the_failing_ranks_output_is_not_read(folder: Path) -> 
 def test_tests_before_the_failure_are_kept(folder: Path) -> None:
     job = failing_job(folder, 2, "0 voting 2 kill", f"{MODELS} LEARNRATE=0.1,0.2,0.3")
     broken_off(job, folder, 1, 3)
-    died_unannounced(job, 0)
+    died_unannounced(job, 0, "kill", ", ensemble, epoch 1", folder)
     assert job.stdout.count("\nWR10S1V4 ") == 1
     (made,) = (folder / "results").iterdir()
     assert run_job([BENCH, "--verify", made], None, folder).returncode == 0
@@ -184,7 +219,7 @@ def test_ensemble_evaluation_that_lacks_a_batch_on_one_rank_ends_the_job(folder:
     broken_off(job, folder)
     assert job.returncode == 3
     assert "cannot go on: too few batches to evaluate together; allowed: 5" in job.stderr
-    died_unannounced(job)
+    explained(job, folder)
 
 
 @pytest.mark.slow

@@ -50,7 +50,7 @@ def test_groups_and_the_watcher_of_a_node_listen_on_loopback_only(monkeypatch: p
         assert not outside(listening() - before)
         assert comm.allreduce(len(listening() - before)) >= 1
     monkeypatch.setattr(rank_watch, "_processes", [])
-    rank_watch.begin(comm, True, socket.gethostname())
+    rank_watch.begin(comm, comm, socket.gethostname())
     comm.Barrier()
     found = {address for process in rank_watch._processes for address in listening(process.pid)}
     assert not outside(found) and comm.allreduce(len(found)) == 1

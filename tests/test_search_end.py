@@ -1,6 +1,7 @@
 """Searches that do not reach their end: a killed rank ends the job, and returned trials are kept."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 from job_folder import INPUT, START, prepared
 from launch import ROOT, mpirun, run_job
 
+from hpcai.report import checksums
 from hpcai.search import journal
 from hpcai.verification import verify
 
@@ -41,6 +43,17 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
     assert len(trials) >= 4
     assert {trial.worker for trial in trials} == {0, 1}
     assert max(trial.round for trial in trials if trial.worker == 1) <= 4
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_search_that_is_killed_at_its_first_weights_is_named_in_the_folder(tmp_path: Path, rank: int) -> None:
+    """Its weights may have no line in the history yet, and result.json knows nothing of the search."""
+    job = failing(tmp_path, "kill", rank, "keeping", 1)
+    (made,) = (tmp_path / "results").iterdir()
+    _, what, test, resume = (made / checksums.BROKEN_OFF).read_text().splitlines()
+    assert re.search(rf"what: rank {rank} on .* in test 1 \(nas\), .*", what) and what[6:] in job.stderr
+    assert (test, resume) == ("test: 1 (nas) was not finished", f"resume: bench.py --resume {made}")
 
 
 @pytest.mark.slow

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -101,16 +102,31 @@ def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
     program = (
         f"import os, time; os.dup2(os.open({str(said)!r}, os.O_CREAT | os.O_WRONLY | os.O_APPEND), 2); "
         "from hpcai.comm import rank_watch, world as w; world = w.join(); "
-        "rank_watch.begin(world.comm, False, world.host); world.comm.Barrier(); "
-        "time.sleep(1); "  # until the watcher has accepted both, whose deaths it would see at once otherwise
+        "rank_watch.begin(world.comm, world.node, world.host); world.comm.Barrier(); "
         "os.kill(os.getpid(), 9) if world.rank else time.sleep(60)"
     )
     with Hosts(2, None, PLANTED) as hosts:
         hosts.table.write_text(f"{NO_NAMES}{hosts.address[HEAD]} {HEAD}\n")
         finished = hosts.run([sys.executable, "-c", program], env={"PYTHONPATH": str(ROOT)}, timeout=60)
-        assert wait_until(lambda: "died" in said.read_text(), GRACE), finished.stderr
+        assert wait_until(lambda: "rank 1" in said.read_text(), GRACE), said.read_text() + finished.stderr
     assert finished.returncode != 0
-    assert "rank 1 on node2 died without a message" in said.read_text()
+    assert re.search(r"rank 1 on node2 (was killed by signal 9|died .*) outside of the tests", said.read_text())
+
+
+@pytest.mark.slow
+@needs_hosts
+@pytest.mark.parametrize(("fault", "how"), [("stop", "was stopped by a signal"), ("hang", "made no step")])
+def test_a_rank_that_is_stuck_on_another_host_ends_the_job(tmp_path: Path, fault: str, how: str) -> None:
+    """The watcher of that host tells the head, which asks all watchers, names the rank, and ends the ranks of all."""
+    (tmp_path / "x.dat").write_text(INPUT)
+    failing = str(ROOT / "tests" / "jobs" / "failing.py")
+    program = [sys.executable, failing, "1", "training", "3", fault, str(tmp_path / "x.dat")]
+    with Hosts(2, None) as hosts:
+        finished = hosts.run([*program, "--set", "EPOCHS=100000", "WATCHDOG=2"], cwd=tmp_path, timeout=120)
+    assert finished.returncode != 0
+    (written,) = tmp_path.glob("results/*/BROKEN_OFF")
+    said = f"rank 1 on node2, group 0, {how} for "
+    assert said in written.read_text() and "hpcai: stacks of rank 0 on node1:" in finished.stderr
 
 
 @needs_hosts

@@ -1,93 +1,158 @@
-"""Connection of this rank to the watcher, the process that names a rank that was killed or has crashed.
+"""Connection of this rank to the watcher of its node, the process that names a rank that has died or is stuck.
 
-Launchers kill the surviving ranks within milliseconds, and report a process id at best. Jobs of one rank, or of more
-than MOST_RANKS, have no watcher. Neither has a job in which no connection can be made: the watcher is a convenience.
+Launchers kill the surviving ranks within milliseconds, and report a process id at best. Jobs of more than MOST_NODES
+nodes have no watcher. Neither has a node on which no connection can be made: there the job runs without.
 """
 
+import os
 import secrets
 import socket
 import subprocess
 import sys
 from contextlib import suppress
-from os import environ
 from pathlib import Path
+from typing import Any
 
 from mpi4py import MPI
 
+import hpcai
+from hpcai.comm.interfaces import interfaces
 from hpcai.comm.reachability import group_interface
 from hpcai.errors import LaunchError
 from hpcai.machine import launcher
+from hpcai.watch import activity
+from hpcai.watch.connection import line_of
+from hpcai.watch.process import parent, started
 
-PROGRAM = Path(__file__).with_name("watcher.py")
-MOST_RANKS = 4096  # one connection each
+# An isolated Python does not search the current directory, and this project after everything else.
+PROGRAM = "import sys; sys.path.append(sys.argv[1]); from hpcai.watch.program import main; main()"
+ROOT = str(Path(hpcai.__file__).parent.parent)
+MOST_NODES = 4096  # one connection each to the head
 TIMEOUT = 2.0  # seconds to connect
+READY = 10.0  # seconds until a watcher has begun, on a node with more ranks than processors
+LOOPBACK = "127.0.0.1"
 
 _connections: list[socket.socket] = []
 _processes: list[subprocess.Popen[bytes]] = []  # kept so that Python does not wait for the watcher
 
 
-def begin(comm: MPI.Comm, inside_node: bool, host: str) -> None:
-    """Connect all ranks to a watcher on the node of rank 0. Collective over `comm`.
+def begin(comm: MPI.Comm, node: MPI.Comm, host: str) -> None:
+    """Start a watcher on each node and connect its ranks to it. Collective over `comm`.
 
-    inside_node: whether all ranks are on one node; host: name of this rank's node.
+    comm: all ranks; node: those of this node, whose name is host.
     """
-    if not 1 < comm.size <= MOST_RANKS:
+    nodes = comm.allreduce(int(node.rank == 0))
+    if nodes > MOST_NODES:
         return
     try:
-        _, address = group_interface(comm, inside_node, host)
+        address = _local_address() if nodes == 1 else group_interface(comm, False, host)[1]
     except LaunchError:  # on all ranks
         return
-    started = comm.bcast(_start(address, host, comm.size) if comm.rank == 0 else None)
-    if started and comm.rank > 0:
-        address, port, token = started
-        _connect(address, port, token, comm.rank, host)
+    waiting = node.size + (nodes if nodes > 1 else 0)
+    head = comm.bcast(_start(address, waiting, comm.rank, host, None) if comm.rank == 0 else None)
+    own = head if comm.rank == 0 else None
+    if head and node.rank == 0 and comm.rank > 0:
+        own = _start(_local_address(), node.size, comm.rank, host, head)
+    own = node.bcast(own)
+    if own and node.rank > 0:
+        _connect(own[0], own[1], own[2], comm.rank, host)
+    _await_watcher()
+
+
+def watch(seconds: float) -> None:
+    """State after how many seconds without a step a rank is stuck; 0 for never."""
+    _say({"job": {"watchdog": seconds}})
+
+
+def keep_in(path: str, resume: str) -> None:
+    """Name the file that says why the job ended if it does not end in good order, and how to go on. Of rank 0."""
+    _say({"job": {"file": path, "resume": resume}})
+
+
+def explain(reason: str) -> None:
+    """State why the job ends: this rank prints it itself, so that the watcher only writes its file."""
+    _say({"reason": reason})
 
 
 def leave() -> None:
     """Tell the watcher that this rank ends in good order."""
-    _say("bye")
+    _say({"bye": True})
     while _connections:
         _connections.pop().close()
 
 
-def silence() -> None:
-    """Tell the watcher to name no rank: the user asked for the end, or this rank says itself why the job ends."""
-    _say("hush")
-
-
-def _say(word: str) -> None:
+def _say(message: dict[str, Any]) -> None:
     for connection in _connections:
         with suppress(OSError):  # the watcher ends after its line
-            connection.sendall(f"{word}\n".encode())
+            connection.sendall(line_of(message))
 
 
-def _start(address: str, host: str, ranks: int) -> tuple[str, int, str] | None:
-    """Start the watcher and connect to it as rank 0; address, port and token, or None if the system refuses."""
+Started = tuple[str, int, str]  # address, port and token of a watcher
+
+
+def _start(address: str, most: int, rank: int, host: str, head: Started | None) -> Started | None:
+    """Start a watcher and connect to it as the first rank of this node; None if the system refuses.
+
+    address: at which it listens; most: connections that may wait.
+    """
     token = secrets.token_hex(16)
     try:
-        with socket.create_server((address, 0), backlog=ranks) as listener:
+        with socket.create_server((address, 0), backlog=most) as listener:
             port = int(listener.getsockname()[1])
-            _connect(address, port, token, 0, host)  # before the watcher runs, which ends with its last connection
-            _processes.append(_spawn(listener.fileno(), token))
+            _connect(address, port, token, rank, host)  # before the watcher runs, which ends with its last connection
+            _spawn(listener.fileno(), {"token": token, "host": host, "head": head})
     except OSError:
         return None
     return address, port, token
 
 
-def _spawn(descriptor: int, token: str) -> "subprocess.Popen[bytes]":
-    """The watcher: no site packages, no variables of the launcher, and stderr of this rank as its only output."""
-    return subprocess.Popen(
-        [sys.executable, "-I", "-S", str(PROGRAM), str(descriptor), token],
-        env=launcher.alone(environ),
-        stdin=subprocess.DEVNULL,
+def _spawn(descriptor: int, told: dict[str, Any]) -> None:
+    """Start the watcher: no site packages, no variables of the launcher, stderr of this rank as its only output.
+
+    Other users see arguments of a program, and not what it reads.
+    """
+    process = subprocess.Popen(
+        [sys.executable, "-I", "-S", "-c", PROGRAM, ROOT],
+        env=launcher.alone(os.environ),
+        stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         pass_fds=[descriptor],
         start_new_session=True,
     )
+    _processes.append(process)
+    assert process.stdin
+    with process.stdin as pipe:
+        pipe.write(line_of({"descriptor": descriptor, **told}))
+
+
+def _local_address() -> str:
+    """An address that the ranks of this node reach: of the loopback interface, if there is one."""
+    own = interfaces().values()
+    return next((address for address in own if address.startswith("127.")), next(iter(own), LOOPBACK))
 
 
 def _connect(address: str, port: int, token: str, rank: int, host: str) -> None:
+    """Connect to the watcher of this node, and show it the page with this rank's activity."""
+    page = -1
+    with suppress(OSError):
+        page = activity.open_page()
     with suppress(OSError):
         connection = socket.create_connection((address, port), TIMEOUT)
-        connection.sendall(f"{token} {rank} {host}\n".encode())
+        own = os.getpid()
+        facts = {"rank": rank, "host": host, "pid": own, "start": started(own), "page": page, "launchers": _launchers()}
+        connection.sendall(line_of({"token": token, "rank": facts}))
         _connections.append(connection)
+
+
+def _await_watcher() -> None:
+    """Wait until this rank is watched: of two ranks that die before that, the watcher may name the wrong one."""
+    for connection in _connections:
+        with suppress(OSError):
+            connection.settimeout(READY)
+            connection.recv(1)
+            connection.settimeout(TIMEOUT)
+
+
+def _launchers() -> list[int]:
+    """Numbers of the processes that started this one: the launcher, and on its node a proxy of it."""
+    return [os.getppid(), parent(os.getppid())] if launcher.declared_sizes(os.environ) else []

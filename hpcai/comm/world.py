@@ -149,9 +149,10 @@ def _abort_unless_finished() -> None:
 
 def abort(reason: str, code: int) -> NoReturn:
     """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
-    rank_watch.silence()
+    said = f"rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}"
+    rank_watch.explain(said)
     with suppress(OSError, ValueError):  # the reader of the output may be gone
-        print(f"hpcai: rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}", file=sys.stderr, flush=True)
+        print(f"hpcai: {said}", file=sys.stderr, flush=True)
         print(end="", flush=True)
     sleep(FLUSH_SECONDS)
     MPI.COMM_WORLD.Abort(code)

@@ -31,6 +31,15 @@ RUN_KEYS = (
         default=0.0,
     ),
     _of_run(
+        "WATCHDOG",
+        "real",
+        "seconds without a step after which a stuck rank ends the run, but at least 10 times the slowest step",
+        low=1,
+        high=86400,
+        zero="never",
+        default=300.0,
+    ),
+    _of_run(
         "TELEMETRY",
         "real",
         "seconds between samples of processors, memory and GPUs, or a 100th of the test if that is less",

@@ -3,28 +3,30 @@
 The same signal again, more than a second later, ends the process at once.
 """
 
+import faulthandler
 import os
 import signal
-from collections.abc import Callable
+import sys
 from types import FrameType
 
 from hpcai import clock
 
-ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+ASKING = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGHUP)
+STACKS = signal.SIGUSR2  # which prints the Python stacks of this process, even if it waits in a library
 SAME = 1.0  # seconds: one Ctrl-C can arrive twice, from the terminal and from the launcher
 
 _caught: dict[str, float] = {}
-_listeners: list[Callable[[], None]] = []
 
 
-def record_signals(*listeners: Callable[[], None]) -> None:
+def record_signals() -> None:
     """Record these signals from now on instead of ending; idempotent. Main thread only.
 
-    `listeners` are called at each signal.
+    SIGHUP stays ignored where it is: nohup asks for that.
     """
-    _listeners[:] = listeners
     for number in ASKING:
-        signal.signal(number, _note)
+        if number != signal.SIGHUP or signal.getsignal(number) != signal.SIG_IGN:
+            signal.signal(number, _note)
+    faulthandler.register(STACKS, sys.__stderr__ or 2, all_threads=True)
 
 
 def received_signal() -> str:
@@ -34,8 +36,6 @@ def received_signal() -> str:
 
 def _note(number: int, frame: FrameType | None) -> None:
     name = signal.Signals(number).name
-    for listener in _listeners:
-        listener()
     if name in _caught and clock.now() - _caught[name] > SAME:
         signal.signal(number, signal.SIG_DFL)
         os.kill(os.getpid(), number)

@@ -14,6 +14,7 @@ from hpcai.errors import DataError
 
 NAME = "SHA256SUMS"
 NEXT = f"{NAME}.next"
+BROKEN_OFF = "BROKEN_OFF"  # written after the run has ended otherwise than in good order: why, and how to go on
 LINE = re.compile(r"([0-9a-f]{64})  (\S(?:.*\S)?)")
 BLOCK = 2**20
 
@@ -30,13 +31,14 @@ def sha256_of(path: Path) -> str:
 def files_below(folder: Path) -> Iterator[str]:
     """Paths, relative to the folder, of the files that SHA256SUMS lists.
 
-    All but itself, symbolic links, and temporary files, whose names begin with a dot.
+    All but itself, symbolic links, temporary files, whose names begin with a dot, and what is written when the run
+    has been lost.
     """
     for place, folders, names in os.walk(folder):
         folders[:] = [name for name in folders if not name.startswith(".")]
         relative = Path(place).relative_to(folder)
         found = (str(PurePosixPath(relative / name)) for name in names if not name.startswith("."))
-        yield from (name for name in found if name not in (NAME, NEXT) and not (folder / name).is_symlink())
+        yield from (name for name in found if name not in (NAME, NEXT, BROKEN_OFF) and not (folder / name).is_symlink())
 
 
 def links(folder: Path, names: Iterable[str]) -> list[str]:

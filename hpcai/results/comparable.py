@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from hpcai.record.entry import Entry
 
 # KEYs that change nothing that is compared
-UNMEASURED = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT", "ENERGY", "MLLOG", "CHECKPOINT")
+UNMEASURED = ("OUTPUT", "LEVEL", "TELEMETRY", "TIMELIMIT", "WATCHDOG", "CHECKPOINT", "ENERGY", "MLLOG")
 
 
 def facts_of(test: Entry, free: Collection[str] = ()) -> Iterator[tuple[str, object]]:

@@ -1,5 +1,6 @@
 """The folder of a search: the journal of its trials, and the weights of trials that can still become parents."""
 
+import shutil
 import socket
 from collections.abc import Callable
 from hashlib import sha256
@@ -34,8 +35,10 @@ class SearchStorage:
         self._appended = sha256()
 
     def create(self) -> None:
-        """Make the folder, empty. DataError where that fails."""
+        """Make the folder, empty: a search that was broken off begins anew. DataError where that fails."""
         try:
+            if self.folder.is_dir():
+                shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True)
         except OSError as error:
             raise DataError(f"cannot make {self.folder.absolute()}: {error.strerror}") from None

@@ -26,6 +26,7 @@ from hpcai.errors import DataError
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
 from hpcai.frozen.samples import TRAINING
 from hpcai.train.validation import Validation
+from hpcai.watch import activity
 
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
@@ -106,13 +107,16 @@ def blocks(
     Without that check the other ranks of the block would wait forever. The ranks that evaluate a block together agree,
     block by block, on whether to stop.
     """
-    for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
-        if block is None or batch is None:
-            raise DataError(f"too {'many' if batch else 'few'} batches to evaluate together; allowed: {shard.steps}")
-        asked = group.across.allreduce(int(shutdown.poll()), MPI.MAX)
-        if group.parts.allreduce(asked, MPI.MAX):  # all ranks that share a model take part in each block
-            return
-        yield block, batch
+    with activity.steps():
+        for block, batch in zip_longest(range(shard.steps), loader(validation_indices(shard))):
+            if block is None or batch is None:
+                many = "many" if batch else "few"
+                raise DataError(f"too {many} batches to evaluate together; allowed: {shard.steps}")
+            activity.beat()
+            asked = group.across.allreduce(int(shutdown.poll()), MPI.MAX)
+            if group.parts.allreduce(asked, MPI.MAX):  # all ranks that share a model take part in each block
+                return
+            yield block, batch
 
 
 def in_bag(sampler: Sampler, samples: Integers) -> npt.NDArray[np.bool_]:

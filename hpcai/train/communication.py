@@ -23,6 +23,7 @@ from hpcai.train.all_reduce_paths import paths_of
 from hpcai.train.channel_exchange import exchange_of
 from hpcai.train.error_feedback import Bucket, ErrorFeedback
 from hpcai.train.gradient_queue import GradientQueue, gradient_queue
+from hpcai.watch import activity
 
 CHANNELS, EXCHANGE = "channels", "exchange"  # bytes and seconds of exchanged channels
 ACTIVATIONS, STAGE_WAIT = "activations", "stage_wait"  # bytes and seconds of transfers between stages
@@ -108,6 +109,7 @@ class Communication:
 
     def average(self, bucket: GradBucket) -> Future[torch.Tensor]:
         """Start to average a full bucket while the gradients of earlier layers are still computed."""
+        activity.pass_part()  # a rank that has not come so far is the one that the others wait for
         self._exposed.begin()
         return self.start(bucket)
 

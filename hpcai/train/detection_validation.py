@@ -20,6 +20,7 @@ from hpcai.train.detection_quality import quality
 from hpcai.train.evaluation_content import EvaluationContent
 from hpcai.train.unchecked_content import Unchecked
 from hpcai.train.validation import ValidationResult
+from hpcai.watch import activity
 
 
 def _never() -> bool:
@@ -71,11 +72,13 @@ class DetectionValidation:
         """
         module.eval()
         delivered, outputs, boxes = [np.empty(0, np.int64)], [torch.empty(0, 0, 6)], [torch.empty(0, 0, 5)]
-        for x, y, delivered_indices in takewhile(lambda _: not stop(), self.loader(indices)):
-            self.content.note(x, y)
-            delivered.append(delivered_indices)
-            outputs.append(module(x))
-            boxes.append(y.clone())
+        with activity.steps():
+            for x, y, delivered_indices in takewhile(lambda _: not stop(), self.loader(indices)):
+                activity.beat()
+                self.content.note(x, y)
+                delivered.append(delivered_indices)
+                outputs.append(module(x))
+                boxes.append(y.clone())
         module.train()
         return np.concatenate(delivered), torch.cat(outputs[1:] or outputs), torch.cat(boxes[1:] or boxes)
 

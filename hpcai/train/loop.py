@@ -33,6 +33,7 @@ from hpcai.train.state import Progress, TrainingState
 from hpcai.train.step_times import StepTimes
 from hpcai.train.training_checks import TrainingChecks
 from hpcai.train.validation import Validation
+from hpcai.watch import activity
 
 WARMUP_STEPS = 3  # full batches before the clock starts; the last, smaller batch of an epoch is warmed up as well
 
@@ -146,8 +147,8 @@ class Training:
             self.checks.begin()
         exposed = self.execution.communication.exposed_seconds
         loaded, sent = self.loader.measured(), self.execution.communication.measured()
-        interval = self.milestones.interval(EPOCH, progress.epoch + 1)
-        with interval, phases.measure("training"), self.checks.region.part():
+        interval = self.milestones.interval(EPOCH, epoch := progress.epoch + 1)
+        with interval, phases.measure("training"), self.checks.region.part(), activity.steps(epoch):
             self._epoch(executed, watch, callback)
         self.step_times.close()
         progress.load(loaded, self.loader.measured())
@@ -194,6 +195,7 @@ class Training:
     def _rate(self, step: int) -> float:
         return self.recipe.rate(step, self.shard.steps)
 
+    @activity.step
     def _step(self, x: torch.Tensor, y: torch.Tensor) -> None:
         loss = self.execution.step(self.objective, self.state, x, y, self.state.progress.steps)
         self.state.update(len(y))

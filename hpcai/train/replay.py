@@ -25,6 +25,7 @@ from hpcai.train.step_times import timestamps
 from hpcai.train.training_content import TrainingContent
 from hpcai.train.unchecked_content import Unchecked
 from hpcai.train.update_check import Comparison, Step, compare_update
+from hpcai.watch import activity
 
 NONE = -1
 
@@ -136,10 +137,11 @@ class AuditedSteps:
         augmented = self._loader.augmentation(
             self._seed, self.group.coordinates.group, epoch, self._shard, step, step + 1
         )
-        ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
-        self.content.replayed(epoch, step, x, y)
         number = epoch * self._shard.steps + step
-        gradients = snapshot.gradients(self.objective, x, y, number)
+        with activity.steps(watched=True):
+            ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
+            self.content.replayed(epoch, step, x, y)
+            gradients = snapshot.gradients(self.objective, x, y, number)
         tensors = snapshot.tensors(gradients, self.group.replicas)
         found = compare_update(
             self._expected_step(number, snapshot), tensors, OtherShards(self.group.shards, self.group.parts)

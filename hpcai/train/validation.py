@@ -22,6 +22,7 @@ from hpcai.formulas.sample_fingerprint import fingerprint
 from hpcai.train.evaluation_content import EvaluationContent
 from hpcai.train.state import CurvePoint
 from hpcai.train.unchecked_content import Unchecked
+from hpcai.watch import activity
 
 Delivered = TypeVar("Delivered")
 
@@ -59,12 +60,14 @@ def evaluated_together(
 ) -> Iterator[Delivered]:
     """Batches until one of the ranks that share a model has no more or stops; each batch needs all of them."""
     delivered = iter(batches)
-    while True:
-        batch = next(delivered, None)
-        ended = batch is None or stop()
-        if parts.allreduce(int(ended), MPI.MAX) or batch is None:
-            return
-        yield batch
+    with activity.steps():
+        while True:
+            batch = next(delivered, None)
+            ended = batch is None or stop()
+            activity.beat()
+            if parts.allreduce(int(ended), MPI.MAX) or batch is None:
+                return
+            yield batch
 
 
 class Validation:

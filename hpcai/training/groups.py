@@ -19,6 +19,7 @@ from hpcai.record.record import Backend
 from hpcai.train import precision as precisions
 from hpcai.train import site_kernels
 from hpcai.training.totals import between_nodes
+from hpcai.watch import activity
 
 Raw = TypeVar("Raw")
 
@@ -51,6 +52,7 @@ def in_groups(
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:
         if group is not None:
+            activity.enter_group(group.coordinates.group)
             with (
                 process_group(group, world.host, device) as backend,
                 precisions.switched(case.precision),

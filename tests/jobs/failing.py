@@ -3,11 +3,13 @@
 It fails the COUNT-th time that it reaches the place, and just before leaves the file `failed` behind.
 """
 
+import ctypes
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any, NoReturn
 from unittest.mock import patch
 
@@ -60,6 +62,18 @@ def signal_itself(number: signal.Signals) -> None:
     os.kill(os.getpid(), number)
 
 
+def hang() -> NoReturn:
+    while True:
+        sleep(1.0)
+
+
+def hang_in_library() -> NoReturn:
+    """Hang in a call that keeps Python's lock, so that no other thread of this rank runs."""
+    sleeping = ctypes.PyDLL(None).sleep
+    while True:
+        sleeping(1000)
+
+
 HOW: dict[str, Callable[[], Any]] = {
     "raise": fail,
     "raise-without-output": fail_without_output,
@@ -67,6 +81,10 @@ HOW: dict[str, Callable[[], Any]] = {
     "exit-5": lambda: sys.exit(5),
     "os-exit-7": lambda: os._exit(7),
     "kill": lambda: signal_itself(signal.SIGKILL),
+    "stop": lambda: signal_itself(signal.SIGSTOP),
+    "hang": hang,
+    "hang-in-library": hang_in_library,
+    "pause": lambda: sleep(4.0),
     "terminate": lambda: signal_itself(signal.SIGTERM),
     "abort": lambda: signal_itself(signal.SIGABRT),
     "segmentation-fault": lambda: signal_itself(signal.SIGSEGV),

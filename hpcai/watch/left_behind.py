@@ -1,0 +1,24 @@
+"""Files in shared memory that an MPI library leaves behind when its ranks are killed."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from pathlib import Path
+
+FOLDER = "/dev/shm/"
+NAMES = ("mpich_shm_", "ucx_shm_posix_", "vader_segment.")  # of MPICH, UCX and Open MPI
+
+
+def segments(pid: int) -> set[str]:
+    """Paths of the segments of an MPI library that a process has mapped; empty if that cannot be seen."""
+    beginnings = tuple(FOLDER + name for name in NAMES)
+    with suppress(OSError):
+        lines = Path(f"/proc/{pid}/maps").read_text("utf-8", "replace").splitlines()
+        return {path for line in lines if (path := line.split()[-1]).startswith(beginnings)}
+    return set()
+
+
+def remove(paths: Iterable[str]) -> None:
+    """Remove those that are still there."""
+    for path in paths:
+        with suppress(OSError):
+            Path(path).unlink()
