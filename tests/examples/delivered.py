@@ -12,7 +12,7 @@ def with_delivered(entry: Any) -> None:
     raw, models = entry["raw"], entry["settings"]["GROUPS"]
     steps = raw["replay"]["steps"]
     passes = raw["work"].get("validation_passes", 0)
-    packed = entry["settings"]["DATASET"].startswith("imagenet:")
+    packed = raw["dataset"]["name"] == "imagenet"
     found = Delivered(
         samples=models * (entry["settings"]["EPOCHS"] + 1) + passes,
         deviation=Worst(value=0.1, where="model 0, epoch 1, step 1, sample 1: values"),
