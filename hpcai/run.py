@@ -24,7 +24,7 @@ from hpcai.machine.affinity import Placement, ranges
 from hpcai.monitoring.memory_usage import Usage, explained_shortage
 from hpcai.monitoring.node_telemetry import Monitor
 from hpcai.monitoring.wall_clock import WallClock
-from hpcai.preflight import generator_answers
+from hpcai.preflight import formula_answers, generator_answers
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles, refused_folders
 from hpcai.record.machine import Environment, Rank
@@ -62,7 +62,7 @@ def run(
     _announce(cases, world, device)
     usage = Usage(cases, world, device)
     cropped = any(case.trains and crops(case.dataset) for case in cases)
-    on_all_ranks(world.comm, lambda: generator_answers.check(cropped))
+    on_all_ranks(world.comm, lambda: _known_answers(cropped))
     agreed(world.comm, lambda: check(cases, device))
     checks = device.type == "cuda" or world.node.rank == 0
     on_all_ranks(world.comm, lambda: check_rank(cases, device) if checks else None)
@@ -94,6 +94,12 @@ def run(
         memory.release_unused()  # a model is part of cycles; its memory must be free before the next one's
     shutdown.close()
     return broadcast(world.comm, recorder.close())
+
+
+def _known_answers(crops: bool) -> None:
+    """HpcaiError if a generator, a score or an operation count gives another answer than the known one."""
+    generator_answers.check(crops)
+    formula_answers.check()
 
 
 def _measure(
