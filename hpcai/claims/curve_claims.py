@@ -1,10 +1,11 @@
 """Claims about validation curves and the models that reached the target."""
 
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.shards import evaluated
-from hpcai.claims.training_claims import ONE_MODEL
+from hpcai.claims.training_claims import ONE_MODEL, ROUNDING
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
 from hpcai.record.dataset import Validation
 from hpcai.record.training import Models
@@ -47,6 +48,21 @@ def _fingerprints(subject: Subject) -> bool:
     return all(entry.fingerprint == expected for entry in curve)
 
 
+def _ascends(subject: Subject) -> bool:
+    seconds = [entry.seconds for entry in curve_of(subject)]
+    return all(earlier < later for earlier, later in pairwise(seconds))
+
+
+def _within(subject: Subject) -> bool:
+    """Of several models the curve is that of the first, and the phases are of the slowest rank."""
+    curve, case, phases = curve_of(subject), subject.case, subject.entry.raw.phases
+    if not curve:
+        return True
+    last, whole = curve[-1], case.groups == 1 and curve[-1].epoch == case.epochs
+    least, most = phases.training if whole else 0.0, phases.training + phases.validation
+    return least * (1 - ROUNDING) <= last.seconds <= most * (1 + ROUNDING)
+
+
 CURVE = (
     *counted(),
     Claim(
@@ -58,6 +74,12 @@ CURVE = (
         "curve: no loss is missing",
         lambda subject: all(entry.loss is not None for entry in curve_of(subject)),
         changed("raw.curve.0.loss", None),
+    ),
+    Claim("curve: each entry is later than the one before", _ascends, changed("raw.curve.*.seconds", 1.0)),
+    Claim(
+        "curve: the last entry within training and validation, and of one model after its training",
+        _within,
+        changed("raw.curve.*.seconds", 1e9),
     ),
 )
 
