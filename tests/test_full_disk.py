@@ -12,8 +12,7 @@ from launch import BENCH, ROOT, mpirun, run_job
 from hpcai.verification import verify
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FULL DISKS NOT TRIED")
-FULL_DISK = ROOT / "tests" / "jobs" / "full_disk.py"
-REMOVED = ROOT / "tests" / "jobs" / "removed_folder.py"
+REFUSED = ROOT / "tests" / "jobs" / "files_refused.py"
 
 
 def words(stderr: str) -> list[str]:
@@ -23,7 +22,7 @@ def words(stderr: str) -> list[str]:
 
 @pytest.mark.slow
 def test_earlier_results_stay_when_the_disk_is_full(tmp_path: Path) -> None:
-    job = run_job([FULL_DISK, "--set", "LEARNRATE=0.1,0.2,0.3"], 2, prepared(tmp_path), START)
+    job = run_job([REFUSED, "full", "--set", "LEARNRATE=0.1,0.2,0.3"], 2, prepared(tmp_path), START)
     assert job.returncode == 3 and job.leftovers == []
     (folder,) = (tmp_path / "results").iterdir()
     lines = words(job.stderr)
@@ -44,7 +43,7 @@ def test_a_removed_folder_loses_no_row(tmp_path: Path) -> None:
     other = tmp_path / "temporary"
     other.mkdir()
     changes = {"TMPDIR": str(other)}
-    job = run_job([REMOVED, "--set", "LEARNRATE=0.1,0.2"], 2, prepared(tmp_path), START, changes)
+    job = run_job([REFUSED, "removed", "--set", "LEARNRATE=0.1,0.2"], 2, prepared(tmp_path), START, changes)
     assert job.returncode == 3 and job.leftovers == []
     assert not any((tmp_path / "results").iterdir())
     (kept,) = other.glob("hpcai-result-*")
