@@ -1,9 +1,10 @@
 """Many files, examined by several processes; only the small outcome of each is kept."""
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from multiprocessing import get_context
 from pathlib import Path
 from typing import TypeVar
@@ -12,6 +13,7 @@ from hpcai.ranking.submission import Apart
 
 Task = TypeVar("Task")
 Made = TypeVar("Made")
+SAFE = "PYTHONSAFEPATH"
 FEW = 8  # tasks that one process has done before others have started
 ENDED = "the process that verified it was ended, by lack of memory, a signal or an error"
 
@@ -32,9 +34,22 @@ def mapped(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -
 
 def _together(function: Callable[[Task], Made], tasks: Sequence[Task], jobs: int) -> list[Made | None]:
     """The outcomes; None from where on a process of the pool was ended."""
-    os.environ["PYTHONSAFEPATH"] = "1"  # or the processes would import modules of the current folder
-    with ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
+    with _safe_path(), ProcessPoolExecutor(min(jobs, len(tasks)), mp_context=get_context("spawn")) as pool:
         return [_outcome(future) for future in [_submitted(pool, function, task) for task in tasks]]
+
+
+@contextmanager
+def _safe_path() -> Iterator[None]:
+    """Processes that are started do not import modules of the current folder."""
+    before = os.environ.get(SAFE)
+    os.environ[SAFE] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SAFE]
+        else:
+            os.environ[SAFE] = before
 
 
 def _submitted(pool: ProcessPoolExecutor, function: Callable[[Task], Made], task: Task) -> Future[Made] | None:

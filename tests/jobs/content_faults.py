@@ -188,7 +188,7 @@ def _batches(change: Callable[[Batch], Batch], wrong: Callable[[Any], bool]) -> 
 def half_a_batch_twice() -> Fault:
     """The account of the epoch's samples does not see it."""
     both = ExitStack()
-    both.enter_context(replaced(SampleAccount, "differs", lambda genuine: lambda self, epoch, start: False))
+    both.enter_context(replaced(SampleAccount, "differs", lambda genuine: lambda self, *of: False))
     both.enter_context(_batches(lambda batch: Batch(*map(_repeated, batch)), lambda loader: True))
     return both
 
