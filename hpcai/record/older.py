@@ -34,7 +34,7 @@ ADDED_BY_5 = frozenset(
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
         *("wall", "accounting"),
         *("weights_sha256", "history_sha256", "unverified", "resumed"),
-        *("delivered", "checkpoints"),
+        *("delivered", "checkpoints", "checkpoint", "interrupted"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
 )
