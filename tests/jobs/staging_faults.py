@@ -16,8 +16,9 @@ FREE = 1000  # bytes
 
 
 def full() -> Fault:
-    """The folder has hardly any space."""
-    return replaced(os, "statvfs", lambda genuine: lambda path: SimpleNamespace(f_bavail=1, f_frsize=FREE))
+    """The folder has hardly any space; shared memory has."""
+    little = SimpleNamespace(f_bavail=1, f_frsize=FREE, f_blocks=0)
+    return replaced(os, "statvfs", lambda genuine: lambda path: little)
 
 
 def spoil(path: Path) -> None:
