@@ -95,6 +95,7 @@ class TrainingChecks:
         """The warm-up has ended and must have left the weights as they were."""
         self._state.updated = nothing
         self.check_weights()
+        self.record_checksums()
 
     def start(self) -> None:
         """The training begins or resumes, after the warm-up."""
