@@ -17,6 +17,7 @@ import torch
 from torch import Tensor
 
 from hpcai.errors import DataError
+from hpcai.machine.disk import flush
 
 TYPES = {
     **{"F64": torch.float64, "F32": torch.float32, "F16": torch.float16, "BF16": torch.bfloat16},
@@ -39,7 +40,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], meta: Any = None) -> str:
     try:
         total = _write(temporary, tensors, meta)
         temporary.replace(path)
-        _flush_folder(path.parent)
+        flush(path.parent)
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
@@ -154,12 +155,3 @@ def _tensor(data: Tensor, field: dict[str, Any], strides: list[int] | None) -> T
         raise ValueError("a shape and a length disagree")
     values = data[begin:end].view(kind).reshape(shape)
     return values.clone() if strides is None else torch.empty_strided(shape, strides, dtype=kind).copy_(values)
-
-
-def _flush_folder(folder: Path) -> None:
-    """Flush a folder to disk, so that a rename in it survives a node failure."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from state_files import write_state
 from test_state import python, stop_after
 from tiny import CPU, GRAPH, alone, bits, training, unending
 
@@ -111,13 +112,14 @@ def test_operations_of_skipped_steps_are_not_credited(precision: str) -> None:
 GO_ON = """
 import sys
 from pathlib import Path
+from state_files import read_state, write_state
 from tiny import CPU, alone, training, unending
 from hpcai.clock import Phases
 for precision in sys.argv[2:]:
     trained = training(alone(), precision=precision)
-    trained.state.read(Path(sys.argv[1], precision))
+    read_state(trained.state, Path(sys.argv[1], precision))
     trained.run(Phases(CPU), unending())
-    trained.state.write(Path(sys.argv[1], precision))
+    write_state(trained.state, Path(sys.argv[1], precision))
 """
 
 
@@ -131,7 +133,7 @@ def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
                 trained.state.scaler.scale.fill_(2.0**24)
             if steps:
                 stop_after(trained, steps)
-                trained.state.write(where / precision)
+                write_state(trained.state, where / precision)
             else:
                 trained.run(Phases(CPU), unending())
                 whole[precision] = trained.state.snapshot()

@@ -8,6 +8,7 @@ from unittest.mock import patch
 import pytest
 import torch
 from mpi4py import MPI
+from state_files import read_state, write_state
 from tiny import CPU, GRAPH, alone, bits, training, unending
 from torch import Tensor
 from torch.nn import functional
@@ -120,8 +121,8 @@ def test_a_training_continues_from_its_state_bit_by_bit(tmp_path: Any) -> None:
     whole, first, second = custom(), custom(), custom()
     whole.run(Phases(CPU), unending())
     first.run_uncredited([0, 1])
-    first.state.write(tmp_path / "state")
-    second.state.read(tmp_path / "state")
+    write_state(first.state, tmp_path / "state")
+    read_state(second.state, tmp_path / "state")
     assert bits(second.state.snapshot()) == bits(first.state.snapshot())
     for made in (first, second):
         made.run(Phases(CPU), unending())

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import torch
+from state_files import read_state, write_state
 from tiny import CPU, bits, training, unending
 
 from hpcai import tensor_file, tensor_tree
@@ -57,13 +58,14 @@ def python(program: str, *arguments: object) -> str:
 GO_ON = """
 import sys
 from pathlib import Path
+from state_files import read_state, write_state
 from tiny import CPU, alone, training, unending
 from hpcai.clock import Phases
 for path in map(Path, sys.argv[1:]):
     trained = training(alone())
-    trained.state.read(path)
+    read_state(trained.state, path)
     trained.run(Phases(CPU), unending())
-    trained.state.write(path)
+    write_state(trained.state, path)
 """
 
 
@@ -80,7 +82,7 @@ def test_training_continues_in_a_new_process_bit_by_bit(tmp_path: Path) -> None:
         stop_after(part, steps)
         torch.rand(steps)
         paths.append(tmp_path / f"{steps}.safetensors")
-        part.state.write(paths[-1])
+        write_state(part.state, paths[-1])
         assert bits(part.state.snapshot()) != bits(whole.state.snapshot())
     python(GO_ON, *paths)
     for path in paths:
@@ -96,12 +98,12 @@ def test_a_written_state_is_read_back_completely(tmp_path: Path) -> None:
     stop_after(first, 5)
     first.state.progress.training_seconds = 12.5
     torch.manual_seed(3)
-    first.state.write(tmp_path / "state")
+    write_state(first.state, tmp_path / "state")
     drawn = torch.rand(4)
-    second.state.read(tmp_path / "state")
+    read_state(second.state, tmp_path / "state")
     assert torch.equal(torch.rand(4), drawn)
-    second.state.read(tmp_path / "state")
-    first.state.read(tmp_path / "state")
+    read_state(second.state, tmp_path / "state")
+    read_state(first.state, tmp_path / "state")
     assert bits(second.state.snapshot()) == bits(first.state.snapshot())
     assert second.state.progress == first.state.progress
     assert (second.state.progress.epoch, second.state.progress.step, second.state.progress.steps) == (1, 2, 5)
@@ -133,9 +135,9 @@ def test_a_state_of_another_network_is_refused(tmp_path: Path) -> None:
     from hpcai.networks.layers import Dense
 
     wider = replace(GRAPH, layers=tuple(replace(x, op=Dense(6)) if x.name == "dense" else x for x in GRAPH.layers))
-    training(alone(), graph=wider).state.write(tmp_path / "state")
+    write_state(training(alone(), graph=wider).state, tmp_path / "state")
     with pytest.raises(RuntimeError, match=r"dense\.weight"):
-        training(alone()).state.read(tmp_path / "state")
+        read_state(training(alone()).state, tmp_path / "state")
 
 
 def test_warm_up_does_not_change_the_state() -> None:
@@ -185,11 +187,12 @@ import os, random, signal, sys, time
 from pathlib import Path
 import torch
 from hpcai.train.state import CurvePoint, TrainingState
+from state_files import read_state, write_state
 path, in_place = Path(sys.argv[1]), sys.argv[2] == "in place"
 torch.set_num_threads(1)  # a forked process has none of its parent's other threads
 module = torch.nn.Linear(1500, 1500)
 state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), torch.device("cpu"))
-state.write(path)
+write_state(state, path)
 random.seed(1)
 steps, unreadable = 0, 0
 for attempt in range(100):
@@ -199,15 +202,15 @@ for attempt in range(100):
     if child == 0:
         while True:
             state.progress.step += 1
-            torch.save(state.snapshot(), path) if in_place else state.write(path)
+            torch.save(state.snapshot(), path) if in_place else write_state(state, path)
     time.sleep(random.uniform(0.02, 0.08) * (1 + attempt / 6))  # long enough at last, however busy the machine
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
     try:
-        state.read(path)
+        read_state(state, path)
     except Exception:
         unreadable += 1
-        state.write(path)
+        write_state(state, path)
     else:
         assert state.progress.step >= steps, "an older state came back"
         steps = state.progress.step
@@ -228,9 +231,9 @@ def test_a_kill_while_writing_leaves_a_state_that_can_be_read(tmp_path: Path) ->
 def test_a_state_that_cannot_be_written_leaves_the_old_one(tmp_path: Path) -> None:
     module = torch.nn.Linear(2, 2)
     state = TrainingState(module, torch.optim.SGD(module.parameters(), 0.1), CPU)
-    state.write(tmp_path / "state")
+    write_state(state, tmp_path / "state")
     before = (tmp_path / "state").read_bytes()
     state.progress.curve.append(CurvePoint(1, 0.0, lambda: 0, 0, 0))
     with pytest.raises(TypeError, match="function cannot be written"):
-        state.write(tmp_path / "state")
+        write_state(state, tmp_path / "state")
     assert (tmp_path / "state").read_bytes() == before

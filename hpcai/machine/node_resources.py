@@ -9,9 +9,10 @@ from pathlib import Path
 from hpcai import clock
 from hpcai.errors import LaunchError
 from hpcai.machine import launcher
+from hpcai.watch import left_behind
 
-SHARED = Path("/dev/shm")
-SEGMENTS = "mpich_shm_*"  # of MPICH, which leaves them if it is killed
+SHARED = Path(left_behind.FOLDER)
+SEGMENTS = f"{left_behind.MPICH}*"  # which are left if ranks are killed
 MOST_FILES = 4096  # that the soft limit is raised to, as far as the hard one allows
 FEWEST_FILES = 64  # 2 ranks need between 32 and 48
 SHARED_OF_RANK = 1_100_000  # bytes of MPICH's segment for each rank of a node

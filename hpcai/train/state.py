@@ -2,13 +2,11 @@
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
 from typing import Any, TypedDict
 
 import torch
 from torch import nn
 
-from hpcai import tensor_file, tensor_tree
 from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.optimisers import build_optimiser, create_state
 from hpcai.train.precision import LossScaler, scaler
@@ -137,7 +135,6 @@ class TrainingState:
         """Go back (or forward) to a snapshot, in place: replicas and buckets that refer to the weights stay valid."""
         self.module.load_state_dict(snapshot["module"])
         self.optimiser.load_state_dict(_cloned(snapshot["optimiser"]))
-        _lay_out(self.optimiser)
         for name, value in (self.scaler.tensors() if self.scaler else {}).items():
             value.copy_(snapshot["scaler"][name])
         progress = _cloned(snapshot["progress"])
@@ -181,14 +178,6 @@ class TrainingState:
             states["cuda"] = torch.cuda.get_rng_state(self.device)
         return states
 
-    def write(self, path: Path) -> None:
-        """Write a snapshot to `path`, atomically: a kill at any moment leaves the old file or the new one."""
-        tensor_file.write(path, *tensor_tree.separate(self.snapshot()))
-
-    def read(self, path: Path) -> None:
-        """Restore the snapshot in `path`. DataError if it is damaged."""
-        self.restore(tensor_tree.join(*tensor_file.read(path)))
-
 
 def training_state(module: nn.Module, recipe: Recipe, precision: str, device: torch.device) -> TrainingState:
     """The state in which a training of a module begins; the module must be on its device and in its precision."""
@@ -197,14 +186,6 @@ def training_state(module: nn.Module, recipe: Recipe, precision: str, device: to
     if loss_scaler:
         create_state(recipe.rule, optimiser)
     return TrainingState(module, optimiser, device, loss_scaler)
-
-
-def _lay_out(optimiser: torch.optim.Optimizer) -> None:
-    """Give state tensors the layout of their parameters in memory, which files do not keep and optimisers count on."""
-    for parameter, kept in optimiser.state.items():
-        for name, value in kept.items():
-            if isinstance(value, torch.Tensor) and value.shape == parameter.shape:
-                kept[name] = torch.empty_like(parameter, dtype=value.dtype, requires_grad=False).copy_(value)
 
 
 def _cloned(value: Any, device: torch.device | None = None) -> Any:

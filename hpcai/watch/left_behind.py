@@ -5,7 +5,8 @@ from contextlib import suppress
 from pathlib import Path
 
 FOLDER = "/dev/shm/"
-NAMES = ("mpich_shm_", "ucx_shm_posix_", "vader_segment.")  # of MPICH, UCX and Open MPI
+MPICH = "mpich_shm_"  # beginnings of names
+NAMES = (MPICH, "ucx_shm_posix_", "vader_segment.")  # the others: of UCX and Open MPI
 
 
 def segments(pid: int) -> set[str]:

@@ -10,6 +10,7 @@ from pathlib import Path
 from hpcai import clock
 from hpcai.comm.world import World, agreed
 from hpcai.errors import HpcaiError, InputError
+from hpcai.machine.disk import flush
 
 PART = ".part"
 LOCK = ".lock"
@@ -50,9 +51,9 @@ def written_atomically(path: Path) -> Iterator[Path]:
     part = path.with_name(f"{path.name}.{os.uname().nodename}-{os.getpid()}{PART}")
     try:
         yield part
-        _fsync(part)
+        flush(part)
         part.replace(path)
-        _fsync(path.parent)
+        flush(path.parent)
     except (OSError, RuntimeError) as error:  # HDF5 reports a full disk in several ways
         raise HpcaiError(
             f"{path} cannot be written ({' '.join(str(error).split())}); "
@@ -83,15 +84,6 @@ class Progress:
             self.printed = clock.now()
             done = sum((self.target / name).exists() for name in self.files)
             print(f"hpcai: packed {done} of {len(self.files)} shards", file=sys.stderr, flush=True)
-
-
-def _fsync(path: Path) -> None:
-    """Flush a file, or a rename in a folder, to the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def replace(path: Path, text: str) -> None:
