@@ -20,7 +20,7 @@ from hpcai.kernels.operators import on_cpu, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused_layers
 from hpcai.opcount.products import layers_of
-from hpcai.preflight import kernel_choice, residuals
+from hpcai.preflight import kernel_choice, residuals, timed_steps
 from hpcai.preflight.kernel_choice import Chosen, choose
 from hpcai.preflight.layer_products import products as products_of
 from hpcai.preflight.layer_sites import survey
@@ -34,7 +34,7 @@ NAP = 0.03  # seconds, far more than a layer takes
 @pytest.fixture(autouse=True)
 def short(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few rounds; the first of them compiles."""
-    monkeypatch.setattr(kernel_choice, "MAX_ROUNDS", 3)
+    monkeypatch.setattr(timed_steps, "MAX_ROUNDS", 3)
 
 
 @contextmanager

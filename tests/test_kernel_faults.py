@@ -1,7 +1,7 @@
 """Faults in the custom kernels, planted into the real program while they train: each row is FAILED by its checks."""
 
 import pytest
-from fault_runs import DEVIATION, ELEMENTWISE, GRADIENT, LOST, RESIDUAL, STATISTICS, CustomRun, holds, sweep
+from fault_runs import DEVIATION, ELEMENTWISE, EVALUATED, GRADIENT, LOST, RESIDUAL, STATISTICS, CustomRun, holds, sweep
 from fault_runs import VENDOR_LOSS as LOSS
 from launch import mpirun
 from small_run import rebuilt
@@ -16,7 +16,7 @@ IN_A_GROUP = {
     "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS},
     "batch_norm_backward_lacks_a_term": {LOSS, GRADIENT},
     "statistics_not_kept": {LOSS, STATISTICS, DEVIATION},
-    "nothing_added_in_evaluation": {LOSS},
+    "nothing_added_in_evaluation": {LOSS, EVALUATED},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
@@ -24,7 +24,7 @@ IN_AN_ENSEMBLE = {
     "border_of_input_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
     "tap_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT},
     "variance_not_that_of_a_sample": {LOSS, STATISTICS},
-    "nothing_cut_off_in_evaluation": {LOSS},
+    "nothing_cut_off_in_evaluation": {LOSS, EVALUATED},
 }
 # Steps repeated by the vendor's kernels detect these as well, by one measure or both.
 REPEATED = {
