@@ -72,9 +72,9 @@ def test_code_for_hopper_multiplies_by_warpgroups() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("architecture", ARCHITECTURES)
 @pytest.mark.parametrize(("type", "engine"), CHOICES)
-def test_every_third_kernel_that_may_be_chosen_compiles(type: str, engine: str, architecture: str) -> None:
-    """Another third on each architecture."""
-    assert_choices_compile(type, engine, architecture, [*ARCHITECTURES].index(architecture), len(ARCHITECTURES))
+def test_every_ninth_kernel_that_may_be_chosen_compiles(type: str, engine: str, architecture: str) -> None:
+    """Others on each architecture."""
+    assert_choices_compile(type, engine, architecture, 3 * [*ARCHITECTURES].index(architecture), 9)
 
 
 @pytest.mark.exhaustive

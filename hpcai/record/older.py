@@ -31,7 +31,7 @@ ADDED_BY_5 = frozenset(
         *("energy", "mean_watts", "valid_flops_per_watt", "joules_per_sample", "joules_per_training"),
         *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
-        *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
+        *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits", "weights"),
         *("wall", "accounting"),
         *("weights_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted"),

@@ -117,6 +117,10 @@ class Replay(Record, kw_only=True):
         NonNegative | None, about("replays and other checks after epochs / training time; the worst rank")
     ] = None
     audits: Annotated[Audits | None, about("audited steps of the first model; null of a search")] = None
+    weights: Annotated[
+        Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}")] | None,
+        about("checksum over the bits of the last weights and statistics of all models; null of a search"),
+    ] = None
 
 
 ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]

@@ -7,6 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from hpcai.comm.grid import Group
+
 SUMMED_AT_ONCE = 2**17  # elements of a checksum
 
 
@@ -32,17 +34,28 @@ def _add_bits(total: torch.Tensor, tensor: torch.Tensor) -> None:
         total += part.sum(dtype=torch.int64)
 
 
+def checksum_of_all(last: torch.Tensor, group: Group) -> str:
+    """16 digits over the checksums of all models' tensors: two trainings with the same weights, bit for bit, agree.
+
+    Of each model the first replica counts. The same on every active rank; collective over these.
+    """
+    weighted = sum(int(value) * (2 * number + 1) for number, value in enumerate(last.tolist()))
+    place = group.coordinates.group * group.degree + group.coordinates.member
+    total = group.active.allreduce(weighted * (2 * place + 1) * (group.place.replica == 0))
+    return f"{int(total) % 2**64:016x}"
+
+
 class JudgedWeights:
     """Compares the weights and statistics of whatever is evaluated with those that the training left."""
 
     def __init__(self, module: nn.Module) -> None:
-        self._last = checksums(module)
-        self._count = len(self._last)
+        self.last = checksums(module)
+        self._count = len(self.last)
         self.others = 0  # evaluations of other weights, or of none
 
     def record(self, found: torch.Tensor) -> None:
         """`found`: the checksums of the training's module, after its last step."""
-        self._last = found[: self._count]
+        self.last = found[: self._count]
 
     @contextmanager
     def judging(self, evaluated: nn.Module) -> Iterator[list[torch.Tensor]]:
@@ -63,4 +76,4 @@ class JudgedWeights:
     def judge(self, seen: list[torch.Tensor], batches: int) -> None:
         """Count a complete evaluation if it was of other weights, or never called the module for its batches."""
         called = len(seen) > 1 or not batches
-        self.others += not called or not all(torch.equal(each, self._last) for each in seen)
+        self.others += not called or not all(torch.equal(each, self.last) for each in seen)

@@ -20,7 +20,7 @@ from hpcai.record.training import Audits, Replay
 from hpcai.second_clock import TimedRegion
 from hpcai.train.accounting import SampleAccount
 from hpcai.train.content_findings import ContentFindings
-from hpcai.train.judged_weights import JudgedWeights, checksums
+from hpcai.train.judged_weights import JudgedWeights, checksum_of_all, checksums
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import Audited, AuditedSteps
 from hpcai.train.state import TrainingState, nothing
@@ -190,10 +190,12 @@ class TrainingChecks:
         self.findings.others = self._judged.others
         group = self.audited.group
         first = Audits(entropy=f"{self.audited.entropy:016x}", steps=tuple(self.audited.done))
-        return measured(self.findings, group, group.active.bcast(first))
+        return measured(self.findings, group, group.active.bcast(first), checksum_of_all(self._judged.last, group))
 
 
-def measured(findings: Findings, group: Group, audits: Audits | None = None) -> Replay:
+def measured(
+    findings: Findings, group: Group, audits: Audits | None = None, weights: str | None = None
+) -> Replay:
     """The findings of all active ranks, the same on each. Collective over these. audits: of the first model."""
     active, speaks = group.active, group.leader
     deviation, lost = (active.allreduce(worst, MPI.MAX) for worst in (findings.deviation, findings.lost))
@@ -206,4 +208,5 @@ def measured(findings: Findings, group: Group, audits: Audits | None = None) -> 
         **{name: active.allreduce(getattr(findings, name)) for name in COUNTS},
         **{name: min(active.allreduce(getattr(findings, name), MPI.MAX), LARGEST) for name in LARGEST_OF_RANKS},
         audits=audits,
+        weights=weights,
     )

@@ -1,0 +1,267 @@
+"""Runs that are killed at random moments, resumed, and compared with a run that was not.
+
+    python benchmarks/kills.py [--kills 100] [--seed N] [CASE ...]
+
+A kill is SIGKILL, SIGTERM or SIGSTOP to one rank, SIGTERM or SIGHUP to mpirun, or SIGKILL to all processes at once, at
+a moment drawn between the start and the end. A run is killed one to three times. It must end within seconds; resumed,
+it must end with the same weights, bit for bit, and the same counts, verify, and leave no process and no file in
+/dev/shm. It prints a line of each kill, and exits with 1 if a run does not.
+"""
+
+import argparse
+import json
+import os
+import random
+import secrets
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import cycle
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
+from hosts import mpirun
+
+from hpcai.watch import left_behind
+
+ROOT = Path(__file__).resolve().parent.parent
+MARK = "HPCAI_KILLS"  # in the environment of all processes of a job
+WATCHDOG = 5
+ENDS = 10.0  # seconds within which a job must end, after the watchdog has waited
+HUNG = 300.0
+MOST_KILLS = 3  # of one run
+INPUT = """\
+A table, and a training that is killed
+Small
+0.05            CHECKPOINT
+{watchdog}               WATCHDOG
+0               TELEMETRY
+[kernels]
+16              SHAPES
+[{section}]
+{keys}
+"""
+IMAGES = "DATASET=fashion SAMPLES=320 BATCH=8 EPOCHS=8"
+CASES = {
+    "models": ("ensemble", f"{IMAGES} GROUPS=2 DEGREE=1"),
+    "group": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 WIRE=int8"),
+    "halffp16": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PRECISION=halffp16 SAMPLER=poisson"),
+    "custom": ("ensemble", f"{IMAGES} GROUPS=2 DEGREE=1 KERNELS=custom OPTIMISER=adam"),
+    "tensor": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=tensor"),
+    "pipeline": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=pipeline"),
+    "weather": ("weather", "DATASET=generated SAMPLES=48 BATCH=4 EPOCHS=3 RESOLUTION=48 GROUPS=2 DEGREE=1"),
+}
+RANKS = 2
+KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGHUP mpirun", "SIGKILL all")
+SAME = ("curve", "ensemble", "work", "members", "models")
+TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max"}
+
+Json = Any
+
+
+class Failed(Exception):
+    """A run did not do what it must."""
+
+
+def untimed(value: Json) -> Json:
+    """The value without its times."""
+    if isinstance(value, dict):
+        return {key: untimed(item) for key, item in value.items() if key not in TIMES}
+    return [untimed(item) for item in value] if isinstance(value, list) else value
+
+
+def marked(mark: str) -> dict[int, dict[str, str]]:
+    """The environments of a job's living processes, by process id."""
+    found = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            pairs = (entry.partition("=") for entry in (path / "environ").read_text(errors="replace").split("\0"))
+            variables = {name: value for name, _, value in pairs}
+            if variables.get(MARK) == mark:
+                found[int(path.name)] = variables
+    return found
+
+
+@dataclass
+class Case:
+    """A case in a folder of its own; `whole` is its result without a kill."""
+
+    name: str
+    folder: Path
+
+    def prepared(self, name: str) -> Path:
+        section, keys = CASES[self.name]
+        lines = "\n".join(f"{value} {key}" for key, value in (setting.split("=") for setting in keys.split()))
+        folder = self.folder / name
+        folder.mkdir(parents=True)
+        (folder / "input.dat").write_text(INPUT.format(section=section, keys=lines, watchdog=WATCHDOG))
+        return folder
+
+    @cached_property
+    def whole(self) -> tuple[Json, float]:
+        """The compared part of the result, and the seconds of the job."""
+        folder = self.prepared("whole")
+        with Run(folder, ["input.dat"]) as run:
+            run.ends(HUNG, allowed=(0,))
+            return compared(folder), time.monotonic() - run.begun
+
+
+def compared(folder: Path) -> Json:
+    """What two runs of the same input have in common."""
+    (path,) = folder.glob("results/*/result.json")
+    (test,) = json.loads(path.read_text())["tests"]
+    raw = test["raw"]
+    return {"weights": raw["replay"]["weights"], **{name: untimed(raw[name]) for name in SAME}}
+
+
+class Run:
+    """A job; a context manager that leaves no process."""
+
+    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
+        self.mark, self.begun = uuid.uuid4().hex, time.monotonic()
+        self.errors = folder / "stderr"
+        command = [str(mpirun()), "-np", str(RANKS), sys.executable, str(ROOT / "bench.py"), *arguments]
+        with (folder / "stdout").open("a") as out, self.errors.open("a") as err:
+            environment = {**os.environ, MARK: self.mark}
+            self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err)
+
+    def __enter__(self) -> "Run":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.kill()
+
+    def kill(self) -> None:
+        while found := marked(self.mark):
+            for pid in found:
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            self.process.poll()
+            time.sleep(0.05)
+        self.process.wait()
+
+    def rank(self, number: int) -> int | None:
+        """The process of a rank, if it is there."""
+        names = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
+        found = marked(self.mark).items()
+        return next((pid for pid, variables in found if str(number) in map(variables.get, names)), None)
+
+    def segments(self) -> set[str]:
+        """MPI's files in shared memory that the processes have mapped."""
+        return {path for pid in marked(self.mark) for path in left_behind.segments(pid)}
+
+    def suffers(self, kind: str, number: int) -> bool:
+        """Send the signal; False if its receiver is not there any more."""
+        name, receiver = kind.split()
+        if self.process.poll() is not None:
+            return False
+        if receiver == "all":
+            self.kill()
+            return True
+        pid = self.process.pid if receiver == "mpirun" else self.rank(number)
+        if pid is None:
+            return False
+        with suppress(ProcessLookupError):
+            os.kill(pid, getattr(signal, name))
+        return True
+
+    def ends(self, seconds: float, allowed: Sequence[int] | None = None) -> int:
+        """Wait for the end; the exit code. No process may be left."""
+        try:
+            code = self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Failed(f"did not end in {seconds:g} s") from None
+        deadline = time.monotonic() + 2
+        while marked(self.mark) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        if left := len(marked(self.mark)):
+            raise Failed(f"{left} processes left")
+        if allowed is not None and code not in allowed:
+            raise Failed(f"exit {code}: {self.errors.read_text().strip()[-300:]}")
+        return code
+
+
+def killed_run(case: Case, name: str, draw: random.Random, most: int) -> Iterator[str]:
+    """Kill a run up to three times and resume it; a line of each kill, the last one also of the outcome."""
+    expected, seconds = case.whole
+    folder, lines, mapped = case.prepared(name), [], set[str]()
+    for _ in range(min(most, draw.randint(1, MOST_KILLS))):
+        kind, number, share = draw.choice(KINDS), draw.randrange(RANKS), draw.random()
+        with Run(folder, resuming(folder)) as run:
+            time.sleep(share * seconds)
+            mapped |= run.segments()
+            if not run.suffers(kind, number):
+                break
+            begun = time.monotonic()
+            code = run.ends(ENDS + WATCHDOG * ("STOP" in kind))
+            took = time.monotonic() - begun
+        if code == 0:  # all was done when the signal came
+            break
+        which = f" {number}" if kind.endswith("rank") else ""
+        lines.append(f"{case.name:8s} {kind + which:14s} at {100 * share:3.0f} %: exit {code:3d} after {took:4.1f} s")
+    if arguments := resuming(folder):
+        with Run(folder, arguments) as run:
+            run.ends(HUNG, allowed=(0, 2) if finished(folder) else (0,))
+    judge(folder, expected, {path for path in mapped if Path(path).exists()})
+    yield from lines
+
+
+def resuming(folder: Path) -> list[str]:
+    """The arguments that go on with what is in a folder."""
+    found = [*folder.glob("results/*/result.json")]
+    return ["--resume", str(found[0].parent)] if found else ["input.dat"]
+
+
+def finished(folder: Path) -> bool:
+    return any(json.loads(path.read_text())["tests"] for path in folder.glob("results/*/result.json"))
+
+
+def judge(folder: Path, expected: Json, left: set[str]) -> None:
+    """Compare the result, verify it, and look for what is left."""
+    found = compared(folder)
+    if differing := [name for name in expected if found[name] != expected[name]]:
+        raise Failed(f"differs: {', '.join(differing)}")
+    if left:
+        raise Failed(f"left in shared memory: {', '.join(sorted(left))}")
+    (result,) = folder.glob("results/*")
+    if [*result.glob(".checkpoints")]:
+        raise Failed("checkpoints left")
+    command = [sys.executable, str(ROOT / "bench.py"), "--verify", str(result)]
+    verified = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if verified.returncode:
+        raise Failed(f"not verified: {verified.stdout.strip()[-300:]}")
+
+
+def main() -> int:
+    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    options.add_argument("--kills", type=int, default=100)
+    options.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    options.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all by default")
+    chosen = options.parse_args()
+    draw, kills, wrong, runs = random.Random(chosen.seed), 0, 0, 0
+    with tempfile.TemporaryDirectory(prefix="kills-") as base:
+        cases = cycle([Case(name, Path(base, name)) for name in chosen.cases or CASES])
+        while kills < chosen.kills:
+            case, runs = next(cases), runs + 1
+            try:
+                for line in killed_run(case, str(runs), draw, chosen.kills - kills):
+                    kills += 1
+                    print(f"{kills:4d} {line}; resumed: identical", flush=True)
+            except Failed as error:
+                kills, wrong = kills + 1, wrong + 1
+                print(f"{kills:4d} {case.name}: FAILED: {error}", flush=True)
+    print(f"seed {chosen.seed}: {kills - wrong} of {kills} kills in {runs} runs resumed with the identical result")
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
