@@ -29,6 +29,7 @@ IN_A_GROUP = {
     "weights_swapped_while_validated": {OTHERS},
     "every_sample_counted_as_correct": {EVALUATED},
     "trained_before_the_clock": {CHANGED},
+    "step_times_in_half": {CLOCKS},
 }
 IN_AN_ENSEMBLE = {
     "ensemble_of_other_weights": {OTHERS},
@@ -41,6 +42,7 @@ IN_AN_ENSEMBLE = {
     "old_gradients_unless_audited": {STALE},
     "every_sample_counted_as_correct": {EVALUATED},
     "trained_before_the_clock": {CHANGED},
+    "step_times_in_half": {CLOCKS},
 }
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
 # Where the fault meets an audited step, or changes how many samples are correct.

@@ -2,6 +2,7 @@
 
 SHARE, LEAST = 1e-3, 0.01  # two clocks may differ by this share of the time, and by these seconds
 UNACCOUNTED = 0.01  # share of a time that its parts may miss or count twice, and as many seconds
+LAST = 0.02  # seconds that may pass between the last step of a part and the end of the part
 
 
 def deviation(first: float, second: float) -> float:
@@ -12,3 +13,8 @@ def deviation(first: float, second: float) -> float:
 def unaccounted(parts: float, whole: float) -> float:
     """|parts - whole| / what is allowed, of the summed seconds of parts and those of the whole."""
     return abs(parts - whole) / (UNACCOUNTED * (abs(whole) + 1))
+
+
+def beside_steps(steps: float, whole: float, parts: int) -> float:
+    """|steps - whole| / what is allowed, of the summed seconds of steps and those of the training, in so many parts."""
+    return abs(steps - whole) / (UNACCOUNTED * (abs(whole) + 1) + LAST * parts)

@@ -108,7 +108,7 @@ class Replay(Record, kw_only=True):
     ] = None
     others: Annotated[Count | None, about("evaluations of weights other than the last ones, all ranks")] = None
     clocks: Annotated[
-        NonNegative | None, about("training time by two clocks: difference / what is allowed; the worst rank")
+        NonNegative | None, about("training time by two clocks, and by steps: difference / what is allowed; worst rank")
     ] = None
     inside_share: Annotated[
         NonNegative | None, about("copies of audited steps / training time, of which they are part; the worst rank")

@@ -135,6 +135,7 @@ class Training:
                 watch.pausing = False
             report_progress(progress)
         self.checks.finish()
+        self.checks.compare_steps(float(self.step_times.seconds.sum()), self.step_times.parts)
 
     def _over(self) -> bool:
         progress = self.state.progress
@@ -176,9 +177,10 @@ class Training:
             progress.steps += 1
             progress.samples += len(y)
             progress.operations = executed.operations
-            self.step_times.mark()
             callback.on_batch_end()
-            if watch.due():
+            due = watch.due()
+            self.step_times.mark()
+            if due:
                 self.stopped = not watch.pausing
                 break
         if not (self.stopped or watch.pausing) and progress.step != self.shard.steps:

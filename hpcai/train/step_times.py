@@ -98,6 +98,11 @@ class StepTimes:
         """float64[steps]: of all steps so far, in their order."""
         return np.concatenate([np.empty(0), *self._epochs])
 
+    @property
+    def parts(self) -> int:
+        """The number of epochs and parts of epochs, of which one may be the steps of a checkpoint."""
+        return len(self._epochs)
+
     def restore(self, seconds: Seconds) -> None:
         """Put the steps of a checkpoint before all others."""
         self._epochs[:0] = [seconds]

@@ -44,7 +44,7 @@ class Findings:
     still: int = 0  # tensors that did not move in a step that had to move them
     outside: int = 0  # backward passes and updates outside of the timed region, or missing in it
     others: int = 0  # evaluations of weights other than the last ones
-    clocks: float = 0.0  # deviation of the two clocks in the timed region / what is allowed
+    clocks: float = 0.0  # deviation of the two clocks in the timed region, and of its steps / what is allowed
     inside_share: float = 0.0  # of the training time: copies of audited steps
     outside_share: float = 0.0  # replays and other checks after epochs / training time
 
@@ -146,6 +146,11 @@ class TrainingChecks:
         """The training has ended or is broken off: compare its clocks, and count its steps."""
         self._state.backward_begins = self._state.updated = nothing
         self.settle()
+
+    def compare_steps(self, seconds: float, parts: int) -> None:
+        """Compare the seconds of all steps, measured in so many parts of epochs, with the training time."""
+        found, whole = self.findings, self._state.progress.training_seconds
+        found.clocks = max(found.clocks, clocks.beside_steps(seconds, whole, parts))
 
     def settle(self) -> None:
         """Add to the findings what the region tells of the training since it began, resumed or was settled."""
