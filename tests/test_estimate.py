@@ -12,6 +12,7 @@ from graphs import random_graph
 from torch.nn import functional
 
 from hpcai.estimate import Facts, Rates, Storage, memory, saved_bytes, seconds, step_bytes, total
+from hpcai.gradients.wires import WIRES
 from hpcai.models.module import build as build_module
 from hpcai.networks import build
 from hpcai.networks.graph import Graph
@@ -106,6 +107,16 @@ def test_several_audited_steps_are_copied_where_their_copies_are_small() -> None
     assert memory(build("resnet8", (28, 28), 1, 10), carried, FACTS)["replay copies"] == 2 * small["snapshot"]
 
 
+def test_checkpoints_are_copies_of_what_a_training_continues_from() -> None:
+    graph, kept = build("resnet8", (28, 28), 1, 10), replace(FACTS, checkpoints=True)
+    plain, copied = (memory(graph, SETTINGS, facts) for facts in (FACTS, kept))
+    assert (plain["checkpoint"], copied["checkpoint"]) == (0, plain["snapshot"])
+    assert total(copied) == total(plain) + plain["snapshot"]
+    carried = memory(graph, {**SETTINGS, "WIRE": "int8", "DEGREE": 2}, kept)
+    assert carried["checkpoint"] == plain["snapshot"] + WIRES["int8"]().carried_bytes(sum(graph.parameters.values()))
+    assert memory(graph, SETTINGS, replace(kept, accelerated=True))["checkpoint"] == 0  # in the host's memory
+
+
 def test_settings_change_the_estimate() -> None:
     graph = build("resnet8", (28, 28), 1, 10)
     plain = memory(graph, SETTINGS, FACTS)
@@ -136,7 +147,7 @@ def test_the_total_is_the_maximum_of_training_and_residuals() -> None:
     restored = {**training, "restoring": rows["profile"] + 1}
     assert total(restored) == total(training) + 1
     evaluated = {**rows, "residuals": 0, "replay": 10**12}
-    stays = ("data", "samples", "weights", "replay copies", "fingerprints", "other")
+    stays = ("data", "samples", "weights", "replay copies", "fingerprints", "checkpoint", "other")
     left = (*stays, "optimiser", "buckets", "step", "replay")
     assert total(evaluated) == sum(evaluated[name] for name in left)
     assert total({**rows, "residuals": 10**12}) == 10**12 + sum(

@@ -68,8 +68,8 @@ class Facts:
     """Properties of a test, besides its settings, on which its memory depends; sizes in bytes.
 
     `data_bytes`: the dataset in memory; `image_bytes`: a stored image. `samples`: training samples of an epoch.
-    `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but the dataset and the sample records is
-    on a GPU.
+    `converted`: 16-bit convolutions are computed in fp32. `accelerated`: all but the dataset, the sample records and
+    the copies of checkpoints is on a GPU. `checkpoints`: whether there are any.
     """
 
     data_bytes: int
@@ -77,6 +77,7 @@ class Facts:
     image_bytes: int
     converted: bool = False
     accelerated: bool = False
+    checkpoints: bool = False
 
 
 def memory(graph: Graph, settings: Mapping[str, Any], facts: Facts) -> dict[str, int]:
@@ -120,6 +121,7 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
         "replay copies": _audited(settings, 2 * (weights + state)),
         "fingerprints": _steps(settings, facts.samples) * TENSORS_OF_LAYER * len(graph.parameters) * FP64_BYTES,
         "snapshot": weights + state,
+        "checkpoint": (weights + state + _carried(settings, parameters)) * (facts.checkpoints and not on_gpu),
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
         "exchange": exchange_bytes(graph, batch, activation)
         + _connections(on_gpu) * ((divided.shards > 1) + (divided.stages > 1)),
@@ -185,6 +187,11 @@ def _buckets(settings: Mapping[str, Any], parameters: int, parameter: int, on_gp
     if not wire.plain or settings["ALLREDUCE"] != "flat":
         buffers += FP32_BYTES * at_once * (1 + (parameter != FP32_BYTES)) + THREAD  # tried, and converted to fp32
     return parameters * parameter + buffers + _connections(on_gpu)
+
+
+def _carried(settings: Mapping[str, Any], parameters: int) -> int:
+    """Errors of sent gradients that are carried to the next step."""
+    return WIRES[settings["WIRE"]]().carried_bytes(parameters) * (split_of(settings).replicas > 1)
 
 
 def _profiled(layers: int, chunks: int) -> int:

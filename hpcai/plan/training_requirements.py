@@ -23,6 +23,7 @@ PURPOSES = {
     "optimiser": "state of the optimiser",
     "replay copies": "weights, statistics and optimiser state before and after an audited step, of up to 4",
     "fingerprints": "a number of each gradient in each step of an epoch",
+    "checkpoint": "copy of weights, statistics and optimiser state, while it is written",
     "snapshot": "state restored after warm-up and profile",
     "buckets": "gradient buckets of a group, and its connections",
     "exchange": "channels that ranks with shards of a model exchange, and connections of its shards and stages",
@@ -45,6 +46,7 @@ def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts
         image_bytes=dataset.sample_bytes,
         converted=converts(device.type, PRECISIONS[case.precision].arithmetic),
         accelerated=device.type == "cuda",
+        checkpoints=case.checkpoint > 0 and workload(case.workload).ensembles,
     )
 
 
