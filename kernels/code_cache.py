@@ -11,6 +11,7 @@ from uuid import uuid4
 
 HERE = Path(__file__).resolve().parent  # folder of all kernels
 WRITABLE_BY_OTHERS = stat.S_IWGRP | stat.S_IWOTH
+_OF_USER = "hpcai-code-{}"  # folder for temporary files, of the user with this number
 
 refused: dict[Path, str] = {}  # folders that were not used, and why
 
@@ -33,6 +34,19 @@ def folder(name: str, place: str) -> Path | None:
             if os.access(found, os.W_OK) and _own(found):
                 return found
     return None
+
+
+def local_folder(name: str) -> Path:
+    """Cache folder `name` on this node, for compilers that others provide; a new one if others may have written it."""
+    with suppress(OSError):
+        root = Path(tempfile.gettempdir()) / _OF_USER.format(os.geteuid())
+        found = root / name
+        for path in (root, found):
+            with suppress(FileExistsError):
+                path.mkdir(mode=0o755)
+        if os.access(found, os.W_OK) and _own(root) and _own(found):
+            return found
+    return Path(tempfile.mkdtemp(prefix=f"hpcai-{name}-"))
 
 
 def read(path: Path) -> bytes:
@@ -84,4 +98,4 @@ def _roots(place: str) -> Iterator[Path]:
         with suppress(RuntimeError):  # the user has no home folder
             yield Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hpcai"
     if refused:
-        yield Path(tempfile.gettempdir()) / f"hpcai-code-{os.geteuid()}"
+        yield Path(tempfile.gettempdir()) / _OF_USER.format(os.geteuid())

@@ -58,8 +58,9 @@ def one_node(comm: MPI.Comm) -> bool:
 
 def subgroup(comm: MPI.Comm, ranks: Sequence[int]) -> distributed.ProcessGroup:
     """A process group of some ranks of torch's default group; `comm` has these ranks. Collective over them."""
-    interface, _ = group_interface(comm, one_node(comm), socket.gethostname())
-    with _environment("GLOO_SOCKET_IFNAME", interface):
+    inside_node = one_node(comm)
+    interface, _ = group_interface(comm, inside_node, socket.gethostname())
+    with _over(interface, inside_node):
         made: distributed.ProcessGroup = distributed.new_group(
             list(ranks), timeout=TIMEOUT, use_local_synchronization=True
         )
@@ -76,14 +77,16 @@ def backend(comm: MPI.Comm, device: torch.device) -> TrainingBackend:
 
 
 @contextmanager
-def _environment(name: str, value: str) -> Iterator[None]:
-    before = os.environ.get(name)
-    os.environ[name] = value
+def _over(interface: str, inside_node: bool) -> Iterator[None]:
+    """While groups are made: gloo uses the interface; NCCL as well within a node, between nodes it may use several."""
+    nccl = {"NCCL_SOCKET_IFNAME": f"={interface}"} if inside_node else {}
+    variables = {"GLOO_SOCKET_IFNAME": interface, **nccl}
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
     yield
-    if before is None:
-        del os.environ[name]
-    else:
-        os.environ[name] = before
+    for name, value in before.items():
+        os.environ.pop(name)
+        os.environ.update({name: value} if value is not None else {})
 
 
 def log_nccl_to_stderr() -> None:
@@ -114,8 +117,9 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
     """
     if name == "nccl":
         log_nccl_to_stderr()
-    interface, address = group_interface(comm, one_node(comm), host)
-    with _environment("GLOO_SOCKET_IFNAME", interface):
+    inside_node = one_node(comm)
+    interface, address = group_interface(comm, inside_node, host)
+    with _over(interface, inside_node):
         distributed.init_process_group(
             name,
             store=_meet(comm, address),

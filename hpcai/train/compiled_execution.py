@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from hpcai.clock import now, synchronise
 from hpcai.comm.grid import Group
+from hpcai.kernels import code_cache
 from hpcai.record.training import ExecutedBy
 from hpcai.train.communication import Communication
 from hpcai.train.data_parallel import replicate
@@ -68,6 +69,8 @@ def _inductor() -> Compiler:
 
     if "TORCHINDUCTOR_COMPILE_THREADS" not in os.environ:
         config.compile_threads = 1  # otherwise each rank starts as many processes as the node has processors
+    # By default it loads code from a folder in /tmp with a known name, which others can make.
+    os.environ.setdefault("TORCHINDUCTOR_CACHE_DIR", str(code_cache.local_folder("inductor")))
     compiler: Compiler = compile_fx
     return compiler
 
