@@ -24,22 +24,25 @@ def standard_errors(
 ) -> Iterator[tuple[str, float]]:
     """How far each tensor of `values` is off its distribution, by name, in standard errors.
 
-    Infinite where a constant differs. Of normal draws the largest of mean, variance and share beyond one standard
-    deviation; `all weights`: the variance of all of them together. image: (channels, height, width). `values` may be
-    parts of tensors, of some layers only; rounding: relative, of the weights.
+    Infinite where a constant differs, or no layer has such a tensor. Of normal draws the largest of mean, variance and
+    share beyond one standard deviation; `all weights`: the variance of all of them together. image: (channels, height,
+    width). `values` may be parts of tensors, of some layers only; rounding: relative, of the weights.
     """
     ops, whole = {layer.name: layer.op for layer in layers}, parameters(layers, image)
     squares, count = 0.0, 0
     for name, found in values.items():
         layer, _, kind = name.rpartition(".")
-        spread = _spread(layer, ops[layer].kind, whole[name]) if kind == "weight" and found.ndim > 1 else 0.0
-        if not spread:
+        drawn_at_random = kind == "weight" and found.ndim > 1
+        spread = _spread(layer, ops[layer].kind, whole[name]) if drawn_at_random and name in whole else 0.0
+        if name not in whole:
+            yield name, inf
+        elif not spread:
             constant = 0.0 if found.ndim > 1 else _CONSTANTS[kind]
             yield name, 0.0 if (found == constant).all() else inf
-            continue
-        drawn = found / spread
-        squares, count = squares + float((drawn**2).sum()), count + drawn.size
-        yield name, _off(drawn, rounding)
+        else:
+            drawn = found / spread
+            squares, count = squares + float((drawn**2).sum()), count + drawn.size
+            yield name, _off(drawn, rounding)
     if count:
         yield "all weights", abs(_of_squares(squares, count))
 

@@ -33,7 +33,7 @@ ADDED_BY_5 = frozenset(
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits"),
         *("wall", "accounting", "network_check"),
-        *("weights_sha256", "history_sha256", "unverified", "resumed"),
+        *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
