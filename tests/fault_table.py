@@ -11,7 +11,8 @@ from typing import Any
 JOBS = Path(__file__).with_name("jobs")
 sys.path.append(str(JOBS))
 
-from planted import CLASSES, FOUND_BY  # noqa: E402
+from found_by import FOUND_BY  # noqa: E402
+from planted import CLASSES  # noqa: E402
 
 # Test modules that have dictionaries of the checks that find a fault, by its name.
 TABLES_IN = (

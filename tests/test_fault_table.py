@@ -4,7 +4,8 @@ from collections import Counter
 
 import fault_table
 from launch import ROOT
-from planted import CLASSES, FOUND_BY
+from found_by import FOUND_BY
+from planted import CLASSES
 
 PAGE = ROOT / "docs" / "FAULTS.md"
 
