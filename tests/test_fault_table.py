@@ -3,8 +3,8 @@
 from collections import Counter
 
 import fault_table
-from launch import ROOT
 from found_by import FOUND_BY
+from launch import ROOT
 from planted import CLASSES
 
 PAGE = ROOT / "docs" / "FAULTS.md"

@@ -24,11 +24,11 @@ def shapes(layers: Sequence[Layer], image: Shape) -> dict[str, Shape]:
     """Shape of each layer's output for an image (channels, height, width), by name; that of the image is `image`."""
     found = {"image": image}
     for layer in layers:
-        found[layer.name] = _shape(layer.op, found[layer.inputs[0]])
+        found[layer.name] = _shape(layer.op, *(found[name] for name in layer.inputs))
     return found
 
 
-def _shape(op: Any, source: Shape) -> Shape:
+def _shape(op: Any, source: Shape, *others: Shape) -> Shape:
     match op.kind:
         case "convolution":
             reach = [step * (side - 1) + 1 for side, step in zip(op.kernel, op.dilation, strict=True)]
@@ -41,6 +41,10 @@ def _shape(op: Any, source: Shape) -> Shape:
             return (*source[:-1], op.features)
         case "upsample":
             return (source[0], *op.size)
+        case "proposals":
+            return (op.regions, 4)
+        case "roi align":
+            return (source[0], others[0][0] * op.side**2)
     return source
 
 

@@ -54,7 +54,7 @@ def check_network(
     layers, image = _described(case, graph, shape, classes)
     values, rounding = _values(module), _rounding_of_weights(PRECISIONS[case.precision])
     weights = _most((min(found, LARGEST), name) for name, found in standard_errors(layers, image, values, rounding))
-    outputs = _outputs(case, module, layers, image) if case.split.parts == 1 else None
+    outputs = _outputs(case, module, _before_proposals(layers), image) if case.split.parts == 1 else None
     found = comm.allreduce(weights, MPI.MAX), comm.allreduce(outputs or (-1.0, ""), MPI.MAX)
     return NetworkCheck(weights=_record(found[0]), outputs=_record(found[1]) if outputs else None)
 
@@ -72,14 +72,17 @@ def _most(found: Iterator[Worst]) -> Worst:
 
 
 def _described(case: Case, graph: Graph, shape: Sequence[int], classes: int) -> tuple[Sequence[Layer], Shape]:
-    """The layers that are compared, and the shape of an image: of known networks by the input alone."""
+    """The layers of a network, and the shape of an image: of known networks by the input alone."""
     if not residual_networks.known(case.network):
         (image,) = graph.inputs
-        end = next((place for place, layer in enumerate(graph.layers) if layer.op.kind == "proposals"), None)
-        layers = [layer for layer in graph.layers[:end] if layer.op.kind not in NOT_COMPUTED]
-        return layers, graph.shapes[image.name]
+        return [layer for layer in graph.layers if layer.op.kind not in NOT_COMPUTED], graph.shapes[image.name]
     size = (case.resolution, case.resolution) if case.resolution else tuple(shape[1:])
     return residual_networks.layers(case.network, case.variant, size, classes), (shape[0], *size)
+
+
+def _before_proposals(layers: Sequence[Layer]) -> Sequence[Layer]:
+    """The layers that are compared: a small difference may choose another region."""
+    return layers[: next((place for place, layer in enumerate(layers) if layer.op.kind == "proposals"), None)]
 
 
 def _values(module: torch.nn.Module) -> Values:
