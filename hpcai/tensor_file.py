@@ -49,9 +49,15 @@ def write(path: Path, tensors: Mapping[str, Tensor], meta: Any = None) -> str:
 
 
 def read(path: Path) -> tuple[dict[str, Tensor], Any]:
-    """The tensors of a file, on the host, and the object of JSON; its digest is compared before anything is used.
+    """The tensors of a file, on the host, and the object of JSON, as `read_with_digest` does."""
+    return read_with_digest(path)[0]
 
-    FileNotFoundError if there is none, DataError if it is torn, altered, of another kind, or a symbolic link.
+
+def read_with_digest(path: Path) -> tuple[tuple[dict[str, Tensor], Any], str]:
+    """What a file has, and the SHA-256 (hexadecimal) of the whole file as it was read.
+
+    The tensors are on the host. The digest in the file is compared before anything is used. FileNotFoundError if there
+    is none, DataError if it is torn, altered, of another kind, or a symbolic link.
     """
     try:
         data = _bytes(path)
@@ -59,12 +65,14 @@ def read(path: Path) -> tuple[dict[str, Tensor], Any]:
         raise
     except (OSError, RuntimeError) as error:  # torch raises RuntimeError where memory is short
         raise DataError(f"cannot read {path.absolute()}: {getattr(error, 'strerror', None) or error}") from None
-    if sha256(_memory(data[:-DIGEST_BYTES])).digest() != bytes(_memory(data[-DIGEST_BYTES:])):
+    total, digest = sha256(_memory(data[:-DIGEST_BYTES])), bytes(_memory(data[-DIGEST_BYTES:]))
+    if total.digest() != digest:
         raise DataError(
             f"{path.absolute()} is torn, altered or no file of tensors that hpcai wrote: its SHA-256 differs"
         )
+    total.update(digest)
     try:
-        return _parsed(data)
+        return _parsed(data), total.hexdigest()
     except (ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
         raise DataError(f"{path.absolute()} is no file of tensors: {error}") from None
 

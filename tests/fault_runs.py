@@ -35,6 +35,7 @@ CLAIMS = declared.CLAIMS.name
 STALE, STILL, OUTSIDE, CLOCKS, OTHERS = BESIDE = tuple(each.name for each in declared.BESIDE)
 ACCOUNTED, WALL = declared.ACCOUNTED.name, declared.TEST_CLOCKS.name
 EVALUATED = declared.EVALUATED.name
+NETWORK, WEIGHTS = declared.NETWORK.name, declared.WEIGHTS.name
 BOUND = declared.BOUND.name  # NOT CHECKED on processors that are not in the table of units
 CEILING = declared.CEILING.name
 PUBLISHED = declared.PUBLISHED.name
@@ -42,8 +43,8 @@ RECIPE, ORDER, DELIVERED, SEEN, SHARED = OF_CONTENT = (
     *(declared.RECIPE.name, declared.ORDER.name, declared.DELIVERED.name, declared.SEEN.name, declared.SHARED.name),
 )
 CHECKS = {
-    RESIDUAL, ELEMENTWISE, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, *OF_CONTENT, LOSS, OPERATIONS,
-    VALIDATION, EVALUATED, ACCOUNTED, WALL, CLAIMS,
+    RESIDUAL, ELEMENTWISE, NETWORK, WEIGHTS, SUMS, SAME, SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, *OF_CONTENT,
+    LOSS, OPERATIONS, VALIDATION, EVALUATED, ACCOUNTED, WALL, CLAIMS,
 }  # fmt: skip
 
 INPUT = """\

@@ -23,6 +23,7 @@ from fault_runs import (
     EVALUATED,
     LOSS,
     LOST,
+    NETWORK,
     OF_CONTENT,
     OPERATIONS,
     ORDER,
@@ -35,6 +36,7 @@ from fault_runs import (
     SUMS,
     VALIDATION,
     WALL,
+    WEIGHTS,
     Run,
     Sweeps,
     holds,
@@ -50,7 +52,7 @@ IN_A_GROUP = {
     "parameter_off_by_one_bit": {SAME, CHANGED, OTHERS},
     "step_left_out": {OPERATIONS, OUTSIDE},
     "batch_delivered_twice": {VALIDATION},
-    "product_not_a_number": {RESIDUAL, ELEMENTWISE, LOSS},
+    "product_not_a_number": {RESIDUAL, ELEMENTWISE, NETWORK, LOSS},
     "loading_not_summed_over_ranks": {CLAIMS},
     "gradient_of_a_rank_dropped": {DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
@@ -63,7 +65,7 @@ IN_A_GROUP = {
     "statistics_not_averaged": {SAME},
     "step_without_backward": {OPERATIONS, OUTSIDE},
     "step_on_half_a_batch": {OPERATIONS},
-    "layer_skipped": {OPERATIONS},
+    "layer_skipped": {NETWORK, OPERATIONS},
     "gradient_of_a_layer_dropped": {DEVIATION, LOST},
     "gradient_of_a_layer_dropped_by_a_rank": {DEVIATION, LOST},
     "gradients_summed": {DEVIATION, LOST},
@@ -79,7 +81,7 @@ IN_AN_ENSEMBLE = {
     "step_left_out_by_one_model": {OPERATIONS, OUTSIDE},
     "model_diverges": {LOSS},
     "sample_evaluated_twice": {VALIDATION},
-    "element_of_product_wrong": {ELEMENTWISE},
+    "element_of_product_wrong": {ELEMENTWISE, NETWORK},
     "models_identical": {APART},
     "loading_counted_twice": {CLAIMS},
     "bit_flipped_between_epochs": {CHANGED},
@@ -92,7 +94,7 @@ IN_AN_ENSEMBLE = {
     "batch_delivered_twice": {VALIDATION},
     "sample_evaluated_twice_by_the_ensemble": {VALIDATION},
     "batch_delivered_twice_to_the_ensemble": {VALIDATION},
-    "product_wrong": {RESIDUAL, ELEMENTWISE},
+    "product_wrong": {RESIDUAL, ELEMENTWISE, NETWORK},
     "element_of_weight_gradient_lost": {RESIDUAL, ELEMENTWISE},
     "first_batch_again_and_again": {SAMPLES, DEVIATION, LOST},
     "sample_trained_twice": {SAMPLES},
@@ -150,7 +152,8 @@ def test_each_violated_claim_is_named(faulty: Callable[[int], Run]) -> None:
 
 def test_every_check_has_a_fault() -> None:
     found = set().union(*(checks for grid in SWEEPS.parts[0] for checks in grid.values()))
-    elsewhere = {*OF_CONTENT, *BESIDE, EVALUATED, ACCOUNTED, WALL}  # in test_content_faults.py and test_step_faults.py
+    # in test_content_faults.py, test_step_faults.py and test_network_faults.py
+    elsewhere = {*OF_CONTENT, *BESIDE, EVALUATED, WEIGHTS, ACCOUNTED, WALL}
     assert found - elsewhere == (CHECKS | {APART}) - elsewhere
 
 

@@ -2,10 +2,13 @@
 
 from typing import Any
 
+import network_faults
 import pytest
+import search_faults
 from search_runs import searched, verdicts
 from test_workload_nas import rank, size
 
+from hpcai.record import check_declarations as declared
 from hpcai.workloads.nas.checks import PRESERVATION
 
 
@@ -25,6 +28,24 @@ def test_a_wrong_morph_fails_the_test(monkeypatch: pytest.MonkeyPatch) -> None:
         entry = run.entry
         assert verdicts(entry)[PRESERVATION.name] == "FAILED" and entry.verdict == "FAILED"
         assert [name for name, verdict in verdicts(entry).items() if verdict == "FAILED"] == [PRESERVATION.name]
+
+
+FAULTS = {
+    "parent_weights_of_another_search": {declared.CLAIMS.name},
+    "relu_left_out": {declared.NETWORK.name},
+    "initial_weights_halved": {declared.WEIGHTS.name},
+}
+
+
+@pytest.mark.parallel(2)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_a_fault_in_weights_or_network_is_found_by_its_check(fault: str) -> None:
+    module = search_faults if hasattr(search_faults, fault) else network_faults
+    with getattr(module, fault)():
+        run = searched(GROUPS=size(), ROUNDS=3)
+    if rank() == 0:
+        failed = {name for name, verdict in verdicts(run.entry).items() if verdict == "FAILED"}
+        assert failed == FAULTS[fault]
 
 
 @pytest.mark.parallel(2)

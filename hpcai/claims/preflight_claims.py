@@ -6,6 +6,7 @@ from hpcai.claims.training_claims import of_raw
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
+from hpcai.networks import DETECTING
 from hpcai.record.dataset import Staging
 from hpcai.record.machine import DataFacts
 from hpcai.record.preflight import VendorComparison
@@ -165,6 +166,25 @@ def kernels_claims(where: str, classifies: bool) -> tuple[Claim, ...]:
             "site_kernels if, and only if, KERNELS names a file",
             _site_kernels,
             changed("raw.site_kernels", SITE_KERNELS),
+        ),
+    )
+
+
+def _network_compared(subject: Subject) -> bool:
+    """Older results do not say; a large detector may have too many layers."""
+    found = _prepared(subject).network_check
+    divided = subject.case.split.parts > 1
+    free = found is None or (subject.case.network in DETECTING and not divided)
+    return free or (found.outputs is None) == divided
+
+
+def network_claims(where: str) -> tuple[Claim, ...]:
+    """The comparison of the network before its first step; `where` it stands in the entry."""
+    return (
+        Claim(
+            "network_check: outputs unless models are divided",
+            _network_compared,
+            changed(f"{where}.network_check", {"weights": {"value": 1.0, "where": "dense.weight"}, "outputs": None}),
         ),
     )
 

@@ -51,6 +51,10 @@ class Layers(nn.Module):
             if layer.name in graph.parameters:
                 self.add_module(layer.name, submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
+    def begin(self, layers: int, *inputs: Tensor) -> None:
+        """Compute the first layers only, for hooks of their modules to see."""
+        self._execute(self.steps[:layers], self._values(*inputs))
+
     def _values(self, *inputs: Tensor) -> list[Any]:
         """The images, or what a stage receives, and a slot for the output of each layer."""
         return [*inputs] + [None] * (self._count - len(inputs))

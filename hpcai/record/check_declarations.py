@@ -6,6 +6,7 @@ from hpcai.record.entry import Check
 
 TERM_LOST = 0.25  # of a term of the update: half of one rank's gradient exceeds it, as does a zeroed layer
 MOST_ABOVE = 5.0  # standard errors
+MOST_OFF = 8.0  # of any tensor of any rank: chance 1e-15 of each
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,20 @@ STATISTICS = CheckDeclaration(
     "statistics deviation from vendor / bound",
     "the same for running statistics of batch norms; the worst layer",
     limit=1.0,
+)
+NETWORK = CheckDeclaration(
+    "network: worst deviation from the reference",
+    "difference of an output or a layer's from a NumPy forward pass / bound, in training and in evaluation, before the "
+    "first step; of fp64 copies at 1e-8, in the network's own precision by rounding; of detectors up to the proposals; "
+    "NOT CHECKED where models are divided",
+    limit=1.0,
+    absent="n/a, not compared",
+)
+WEIGHTS = CheckDeclaration(
+    "initial weights: standard errors off their rule",
+    "mean, variance and spread of the initial weights against the distribution that the papers give; the worst tensor; "
+    "constants are exact",
+    limit=MOST_OFF,
 )
 SUMS = CheckDeclaration(
     "all-reduce of integers: wrong elements",
@@ -218,7 +233,8 @@ SHARED = CheckDeclaration(
 )
 BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a training that older results lack
 TRAINING_CHECKS = (
-    *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
+    *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, NETWORK, WEIGHTS),
+    *(SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
     *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, BOUND),
     *(ACCOUNTED, TEST_CLOCKS, CLAIMS),

@@ -32,8 +32,8 @@ ADDED_BY_5 = frozenset(
         *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits", "weights"),
-        *("wall", "accounting"),
-        *("weights_sha256", "history_sha256", "unverified", "resumed"),
+        *("wall", "accounting", "network_check"),
+        *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }

@@ -20,6 +20,22 @@ class Worst(Record, kw_only=True):
     where: Annotated[str, about("where it occurred")]
 
 
+class NetworkCheck(Record, kw_only=True):
+    """The network before its first step, against second implementations of its forward pass and its weights."""
+
+    weights: Annotated[Worst, about("initial weights: standard errors off their distribution, the worst tensor")]
+    outputs: Annotated[
+        Worst | None,
+        about("deviation of an output or a layer's from the NumPy forward pass / bound; null where not compared"),
+    ] = None
+
+
+CheckedNetwork = Annotated[
+    NetworkCheck | None,
+    about("the network before its first step, against second implementations; null in older results"),
+]
+
+
 class WrongElements(Record, kw_only=True):
     """Most wrong elements of one integer product."""
 

@@ -14,6 +14,7 @@ from hpcai.record.exchange import Exchanged
 from hpcai.record.phases import Phases
 from hpcai.record.pipeline import Pipelined
 from hpcai.record.preflight import (
+    CheckedNetwork,
     KernelChoice,
     PrecisionProbe,
     Residuals,
@@ -42,6 +43,7 @@ class Preparation(Record, kw_only=True):
     ] = None
     kernel_choice: Annotated[KernelChoice | None, about("KERNELS auto only: times and choice")] = None
     processor: RanksProcessor = None
+    network_check: CheckedNetwork = None
 
 
 class Work(Record, kw_only=True):

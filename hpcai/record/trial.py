@@ -80,6 +80,10 @@ class Trial(Record):
     weights_sha256: Annotated[
         Sha256 | None, about("SHA-256 of the file of weights, as it was written; null where there is none")
     ] = None
+    parent_sha256: Annotated[
+        Sha256 | None,
+        about("SHA-256 of the file of the parent's weights, as it was read; null where none was, and in older results"),
+    ] = None
 
     @property
     def samples(self) -> int:

@@ -9,7 +9,7 @@ from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.entry import Row
 from hpcai.record.machine import MIB
 from hpcai.record.pipeline import Pipelined
-from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.preflight import NetworkCheck, PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.record import fields
 from hpcai.record.training import Replay
 from hpcai.record.wall_time import Accounting
@@ -128,6 +128,14 @@ def residual_notes(found: Residuals) -> Iterator[str]:
         worst = getattr(found, field.name)
         if worst is not None:
             yield f"Residual: worst {field.name}: {worst.where}"
+
+
+def network_notes(found: NetworkCheck | None) -> Iterator[str]:
+    """Notes on what deviates most in the network before its first step."""
+    for name in ("outputs", "weights") if found else ():
+        worst = getattr(found, name)
+        if worst is not None:
+            yield f"{name.title():8}: worst: {worst.where}"
 
 
 def kernels_notes(site: SiteKernels | None, compared: VendorComparison | None) -> Iterator[str]:

@@ -14,6 +14,7 @@ from hpcai.report.rows import (
     head,
     kernels_notes,
     network_note,
+    network_notes,
     precision_note,
     replay_notes,
     residual_notes,
@@ -56,6 +57,7 @@ def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     yield from stage_notes(raw.pipeline)
     yield from telemetry.traffic_note(test.telemetry, sent_by_all(raw.sent, raw.work.steps, test.q))
     yield from residual_notes(before.residuals)
+    yield from network_notes(before.network_check)
     yield from kernels_notes(raw.site_kernels, before.vendor_comparison)
     yield from replay_notes(raw.replay)
     yield from accounting_notes(raw.accounting)

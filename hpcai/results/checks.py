@@ -11,7 +11,7 @@ from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.content import Delivered
 from hpcai.record.dataset import Dataset
 from hpcai.record.entry import Check, Operations
-from hpcai.record.preflight import Residuals, VendorComparison
+from hpcai.record.preflight import NetworkCheck, Residuals, VendorComparison
 from hpcai.record.training import Replay, TrainingRaw
 from hpcai.record.training_scores import TrainingScores
 from hpcai.record.wall_time import Accounting
@@ -31,6 +31,7 @@ def training_checks(
     return (
         *residuals(case, before.residuals),
         *compared(case, raw.dataset, before.vendor_comparison),
+        *network(before.network_check),
         declared.SUMS.of(before.wrong_sums),
         declared.SAME_WEIGHTS.of(work.differing_ranks),
         *replayed(raw.replay, declared.MODEL_SAMPLES),
@@ -63,6 +64,14 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
     yield declared.LOSS.of(vendor_comparison.loss_share(found))
     yield declared.GRADIENT.of(vendor_comparison.gradient_share(found.gradient, case.precision))
     yield declared.STATISTICS.of(vendor_comparison.statistics_share(found.statistics, pixels))
+
+
+def network(found: NetworkCheck | None) -> Iterator[Check]:
+    """Checks of the network before its first step; none in older results."""
+    if found is not None:
+        outputs = found.outputs
+        yield declared.NETWORK.not_checked() if outputs is None else declared.NETWORK.of(outputs.value)
+        yield declared.WEIGHTS.of(found.weights.value)
 
 
 def evaluated(deviation: float | None) -> Iterator[Check]:

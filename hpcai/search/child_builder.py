@@ -26,12 +26,14 @@ class Child:
     """A network with its initial weights, fp32 on the host, and its deviation from the parent's function.
 
     `deviation`: the largest difference of an output, as a share of the largest output, in fp64 and evaluation mode; 0
-    where there is no parent, or its weights are not inherited.
+    where there is no parent, or its weights are not inherited. `parent_sha256`: of the file of weights that were
+    inherited, as it was read; None where none was.
     """
 
     graph: Graph
     state: State
     deviation: float = 0.0
+    parent_sha256: str | None = None
 
 
 class ChildBuilder:
@@ -51,16 +53,17 @@ class ChildBuilder:
         if self._fresh:
             graph = morphed(parent, plan.morphisms)
             return Child(graph, _state(build(graph, seed_of(self._seed, Purpose.MORPHISMS, plan.id))))
-        state = cast(torch.float64, self._parent_state(parent, plan))
+        of_parent, digest = self._parent_state(parent, plan)
+        state = cast(torch.float64, of_parent)
         graph, inherited = self._inherited(parent, state, plan.morphisms, plan.id)
         compared = compare and bool(plan.morphisms)
         deviation = _deviation(parent, state, graph, inherited, self._images) if compared else 0.0
-        return Child(graph, cast(torch.float32, inherited), deviation)
+        return Child(graph, cast(torch.float32, inherited), deviation, digest)
 
-    def _parent_state(self, parent: Graph, plan: TrialPlan) -> State:
-        """The weights that a trial's parent ended with; of the initial network the drawn ones."""
+    def _parent_state(self, parent: Graph, plan: TrialPlan) -> tuple[State, str | None]:
+        """The weights that a trial's parent ended with, and the digest of their file; of the initial network drawn."""
         if plan.parent is None:
-            return _state(build(parent, seed_of(self._seed, Purpose.WEIGHTS, 0)))
+            return _state(build(parent, seed_of(self._seed, Purpose.WEIGHTS, 0))), None
         return load_weights(self._folder, plan.parent)
 
     def _inherited(self, graph: Graph, state: State, morphisms: Sequence[Morphism], trial: int) -> tuple[Graph, State]:

@@ -163,4 +163,5 @@ def trial_record(plan: TrialPlan, child: Child, outcome: TrialOutcome, started: 
         nbytes=outcome.nbytes,
         planned_bytes=outcome.planned_bytes,
         end=outcome.end,
+        parent_sha256=child.parent_sha256,
     )

@@ -28,10 +28,14 @@ def save_weights(folder: Path, trial: int, state: State) -> str:
     return tensor_file.write(weights_file(folder, trial), state)
 
 
-def load_weights(folder: Path, trial: int) -> State:
-    """The weights that a trial ended with. WeightsRemoved if they are no longer stored, DataError if unreadable."""
+def load_weights(folder: Path, trial: int) -> tuple[State, str]:
+    """The weights that a trial ended with, and the SHA-256 (hexadecimal) of the file that was read.
+
+    WeightsRemoved if they are no longer stored, DataError if unreadable.
+    """
     try:
-        return tensor_file.read(weights_file(folder, trial))[0]
+        (state, _), digest = tensor_file.read_with_digest(weights_file(folder, trial))
+        return state, digest
     except FileNotFoundError:
         raise WeightsRemoved(f"trial {trial}") from None
 

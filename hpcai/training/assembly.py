@@ -74,11 +74,16 @@ def model_of(case: Case, group: Group, device: torch.device, graph: Graph) -> Ne
     return module
 
 
+def initial_module(case: Case, graph: Graph, device: torch.device) -> Network:
+    """The initial network of a search, with its kernels and in its precision."""
+    return placed(build(graph, seed_of(case.seed, Purpose.WEIGHTS, 0)), case, device)
+
+
 def initial_training(
     case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph
 ) -> Training:
     """The training of the initial network of a search, on all samples. Collective over the group."""
-    module = placed(build(graph, seed_of(case.seed, Purpose.WEIGHTS, 0)), case, device)
+    module = initial_module(case, graph, device)
     draws = Whole(len(dataset.train))
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings), losses=True)
 

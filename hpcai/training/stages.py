@@ -14,9 +14,10 @@ from hpcai.machine import memory
 from hpcai.preflight.case_checks import network
 from hpcai.preflight.kernel_choice import choose
 from hpcai.preflight.layer_products import Product
+from hpcai.preflight.network_check import check_network
 from hpcai.preflight.residuals import checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
-from hpcai.record.preflight import KernelChoice
+from hpcai.record.preflight import KernelChoice, NetworkCheck
 from hpcai.record.training import Preparation, StoppedTraining, TrainingRaw
 from hpcai.results.kernel_choice import AUTO
 from hpcai.results.measured import Stopped
@@ -115,6 +116,7 @@ class _Stages(Generic[Entry, Together, Raw]):
         checked = checks_before(
             self.case, group, self.device, self.graph, self.phases, trained.execution.communication, custom
         )
+        network = self._network_check()
         compared = compare_with_vendor(
             self.case, self.graph, lambda: trained, group.active, self.device, self.phases
         )
@@ -130,7 +132,17 @@ class _Stages(Generic[Entry, Together, Raw]):
             processor=checked.processor,
             vendor_comparison=compared,
             kernel_choice=choice,
+            network_check=network,
         )
+
+    def _network_check(self) -> NetworkCheck:
+        """The network before its first step against second implementations."""
+        module: Any = self.trained.state.module
+        data = self.dataset.shape, self.dataset.number_of_classes
+        with self.phases.measure("residuals"):
+            found = check_network(self.case, self.group.active, module, self.graph, *data)
+        memory.release_unused()
+        return found
 
     def _choice(self) -> tuple[KernelChoice, Mapping[Product, Collection[str]]]:
         """Choose the faster kernels of each layer and use them; what was timed, and the custom directions."""

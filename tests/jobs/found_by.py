@@ -1,4 +1,4 @@
-"""What finds the planted faults of which no test has a table of checks."""
+"""What finds the planted faults of which no test has a table of checks, by the fault's name."""
 
 from collections.abc import Mapping
 

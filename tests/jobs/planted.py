@@ -38,6 +38,20 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "trained_before_the_clock",
         ),
     },
+    "network": {
+        "network_faults": (
+            "relu_left_out",
+            "shortcut_left_out",
+            "block_of_a_stage_twice",
+            "epsilon_of_batch_norm",
+            "momentum_of_running_statistics",
+            "head_without_bias",
+            "borders_repeated",
+            "initial_weights_halved",
+            "initial_weights_uniform",
+            "scales_of_batch_norm_halved",
+        ),
+    },
     "gradients": {
         "rank_faults": (
             "gradient_of_a_rank_dropped",
@@ -157,6 +171,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "step_faults": ("statistics_without_momentum",),
         "evaluation_faults": ("models_identical",),
+        "search_faults": ("parent_weights_of_another_search",),
         "detection_faults": ("detectors_identical",),
     },
     "evaluation": {

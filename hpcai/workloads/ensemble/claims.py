@@ -15,7 +15,7 @@ from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.loading_claims import loading_claims, trained, unused
 from hpcai.claims.memory_claims import MEMORY
 from hpcai.claims.pipeline_claims import PIPELINED
-from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
+from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims, network_claims
 from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
@@ -152,6 +152,7 @@ CLAIMS: Claims = (
         *reached_claims(_quality_of_best),
         *STAGE,
         *kernels_claims(PREPARATION, classifies=True),
+        *network_claims(PREPARATION),
         *KERNEL_CHOICE,
         *PRECISION,
         *processor_claims(PREPARATION),

@@ -15,7 +15,7 @@ from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check
 from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
-from hpcai.results.checks import accounted, compared, delivered, leak, replayed, residuals
+from hpcai.results.checks import accounted, compared, delivered, leak, network, replayed, residuals
 from hpcai.results.measured import Before, Measured
 from hpcai.results.physical_limits import within_bound
 from hpcai.results.row import row, verdict
@@ -106,6 +106,7 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
     correct = [entry.correct for entry in _entries(raw) if entry.correct is not None]
     yield from residuals(case, raw.residuals)
     yield from compared(case, dataset, raw.vendor_comparison)
+    yield from network(raw.network_check)
     yield declared.SUMS.of(raw.wrong_sums)
     yield declared.SAME_WEIGHTS.of(raw.work.differing_ranks)
     yield from replayed(raw.replay, declared.TRIAL_SAMPLES)

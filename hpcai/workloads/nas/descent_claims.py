@@ -33,6 +33,14 @@ def parent_lives(search: Search, trial: Trial) -> bool:
     return parent is None or parent.end not in FAILED
 
 
+def parent_weights(search: Search, trial: Trial) -> bool:
+    """Whether a trial began with the weights that its parent ended with; older results do not say."""
+    parent = search.trials.get(trial.parent or 0)
+    if parent is None or search.case["INITIAL"] != "inherited":
+        return trial.parent_sha256 is None
+    return trial.parent_sha256 == parent.weights_sha256
+
+
 def parent_is_known(search: Search, trial: Trial) -> bool:
     """Whether REPLAY lets a trial use the result of its parent."""
     parent, case = parent_of(search, trial), search.case

@@ -14,6 +14,7 @@ from hpcai.report.rows import (
     head,
     kernels_notes,
     network_note,
+    network_notes,
     precision_note,
     replay_notes,
     residual_notes,
@@ -75,6 +76,7 @@ def _notes(test: SearchRow) -> Iterator[str]:
     yield precision_note(str(test.settings["PRECISION"]), raw.probe)
     yield DEVIATION
     yield from residual_notes(raw.residuals)
+    yield from network_notes(raw.network_check)
     yield from kernels_notes(raw.site_kernels, raw.vendor_comparison)
     yield from replay_notes(raw.replay)
     yield from accounting_notes(raw.accounting)

@@ -11,14 +11,15 @@ from hpcai.data.image_dataset import Dataset, description
 from hpcai.data.order import Shard
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
+from hpcai.preflight.network_check import check_network
 from hpcai.preflight.residuals import Checked, checks_before
 from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.all_reduce import AllReduce
 from hpcai.record.content import DataContent
 from hpcai.record.dataset import Dataset as DatasetRecord
-from hpcai.record.preflight import VendorComparison
+from hpcai.record.preflight import NetworkCheck, VendorComparison
 from hpcai.train.communication import communication_of
-from hpcai.training.assembly import initial_training
+from hpcai.training.assembly import initial_module, initial_training
 from hpcai.training.content import data_content
 from hpcai.training.summation import all_reduce_of
 
@@ -32,6 +33,7 @@ class Prepared(NamedTuple):
     sharding: str
     checks: Checked
     vendor_comparison: VendorComparison | None
+    network_check: NetworkCheck
     all_reduce: AllReduce | None
 
 
@@ -41,9 +43,13 @@ def prepared(
     """Check collectives, provider and precision, and compare kernels. Collective over the active ranks."""
     communication = communication_of(case, group, device)
     checks = checks_before(case, group, device, initial, phases, communication)
+    with phases.measure("residuals"):
+        module = initial_module(case, initial, device)
+        network = check_network(case, group.active, module, initial, dataset.shape, dataset.number_of_classes)
     reduced = all_reduce_of(communication, group.active)
     first = partial(initial_training, case, group, device, dataset, initial)
     compared = compare_with_vendor(case, initial, first, group.active, device, phases)
     shard = Shard(len(dataset.train), 0, case.split.replicas, case.replica_batch)
     content = data_content(case, dataset, group)
-    return Prepared(description(dataset), content, case.target or dataset.target, shard.rule, checks, compared, reduced)
+    described, target = description(dataset), case.target or dataset.target
+    return Prepared(described, content, target, shard.rule, checks, compared, network, reduced)

@@ -7,7 +7,7 @@ from hpcai.record.content import WhatArrived
 from hpcai.record.dataset import Dataset, Staging
 from hpcai.record.energy import Energy
 from hpcai.record.entry import Row
-from hpcai.record.preflight import PrecisionProbe, Residuals, SiteKernels, VendorComparison
+from hpcai.record.preflight import CheckedNetwork, PrecisionProbe, Residuals, SiteKernels, VendorComparison
 from hpcai.record.processor import RanksProcessor
 from hpcai.record.record import Backend, Count, Positive, Record, Seconds, Sha256, about
 from hpcai.record.sample_loading import Loading
@@ -137,6 +137,7 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     delivered: WhatArrived = None
     processor: RanksProcessor = None
+    network_check: CheckedNetwork = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 from hpcai.claims.all_reduce_claims import PATHS
-from hpcai.claims.preflight_claims import STAGE, kernels_claims, precision_claims
+from hpcai.claims.preflight_claims import STAGE, kernels_claims, network_claims, precision_claims
 from hpcai.data.order import Shard
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.trial_schedule import number
@@ -150,6 +150,7 @@ SEARCH = (
     Claim("work.skipped_samples: with a loss scale only", _skipped, changed("raw.work.skipped_samples", 7)),
     *precision_claims(RAW),
     *kernels_claims(RAW, classifies=True),
+    *network_claims(RAW),
     *STAGE,
     Claim(
         "largest_deviation: that of the trials",

@@ -55,6 +55,7 @@ def totals(
         sharding=before.sharding,
         **before.checks._asdict(),
         vendor_comparison=before.vendor_comparison,
+        network_check=before.network_check,
         trials=tuple(storage.trials()) if storage else (),
         history_sha256=storage.appended_sha256 if storage else None,
         work=_work(group, runner, between_nodes),

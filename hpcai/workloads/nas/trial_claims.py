@@ -29,6 +29,14 @@ def trial_claims(where: str) -> tuple[Claim, ...]:
         Claim("trials: deviation 0 of unchanged networks", of_trials(descent.unchanged), of("deviation", 1e-12)),
         Claim("trials: parents have not failed", of_trials(descent.parent_lives), of("end", "diverged")),
         Claim(
+            "trials: weights that the parent ended with",
+            of_trials(descent.parent_weights),
+            together(
+                changed(f"{where}trials.*.weights_sha256", "0" * 64),
+                changed(f"{where}trials.*.parent_sha256", "1" * 64),
+            ),
+        ),
+        Claim(
             "trials: parents of rounds that REPLAY lets them use",
             of_trials(descent.parent_is_known),
             changed("settings.REPLAY", "rounds"),
