@@ -6,6 +6,7 @@ import pytest
 from search_runs import searched, verdicts
 from test_workload_nas import rank, size
 
+from hpcai.record.check_declarations import EVALUATED, RECOUNTED
 from hpcai.workloads.nas.checks import PRESERVATION
 
 
@@ -135,3 +136,39 @@ def test_operations_that_were_not_executed_are_detected(monkeypatch: pytest.Monk
     run = searched(GROUPS=size(), ROUNDS=1)
     if rank() == 0:
         assert verdicts(run.entry)["operations credited, not executed: samples"] == "FAILED"
+
+
+@pytest.mark.parallel(2)
+def test_a_search_that_counts_more_correct_predictions_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train.validation import Validation
+
+    evaluate = Validation._evaluate
+
+    def more(self: Any, *arguments: Any) -> Any:
+        correct, *others = evaluate(self, *arguments)
+        return correct + 1, *others
+
+    monkeypatch.setattr(Validation, "_evaluate", more)
+    run = searched(GROUPS=size(), ROUNDS=2)
+    if rank() == 0:
+        failed = {name for name, verdict in verdicts(run.entry).items() if verdict == "FAILED"}
+        assert failed == {RECOUNTED.name}
+
+
+@pytest.mark.parallel(2)
+def test_a_search_that_predicts_the_least_likely_class_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    from hpcai.train.validation import Validation
+
+    evaluate = Validation._evaluate
+
+    def least(self: Any, module: Any, *arguments: Any) -> Any:
+        hook = module.register_forward_hook(lambda network, inputs, outputs: -outputs)
+        found = evaluate(self, module, *arguments)
+        hook.remove()
+        return found
+
+    monkeypatch.setattr(Validation, "_evaluate", least)
+    run = searched(GROUPS=size(), ROUNDS=1)
+    if rank() == 0:
+        failed = {name for name, verdict in verdicts(run.entry).items() if verdict == "FAILED"}
+        assert failed == {EVALUATED.name}

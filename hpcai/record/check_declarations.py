@@ -158,8 +158,14 @@ VALIDATED = CheckDeclaration(
 EVALUATED = CheckDeclaration(
     "evaluation: worst deviation of outputs",
     "difference of a sample's outputs from those by the simple path of replays / bound; the worst sample of a batch of "
-    "the validation that each rank draws, after the training; not of detectors",
+    "the validation that each rank draws, after the training, or after a group's first trial and one in 8 of others; "
+    "9999999 if the validation found another class than these outputs allow; not of detectors",
     limit=1.0,
+)
+RECOUNTED = CheckDeclaration(
+    "predictions and votes: counts not confirmed",
+    "classifiers only: validations whose correct samples, and figures of the ensemble (correct, agreeing pairs, "
+    "members, out of bag, votes) that a second implementation counts otherwise, by kept predictions and labels read anew",
 )
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
@@ -219,6 +225,6 @@ BESIDE = (STALE, STILL, OUTSIDE, TRAINING_CLOCKS, OTHERS)  # checks beside a tra
 TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
-    *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, BOUND),
+    *(FINITE, EXECUTED, VALIDATED, EVALUATED, RECOUNTED, CEILING, DISAGREEMENT, BOUND),
     *(ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

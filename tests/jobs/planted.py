@@ -162,19 +162,13 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "evaluation": {
         "judgement_faults": (
-            "first_weights_validated",
-            "weights_swapped_while_validated",
-            "ensemble_of_other_weights",
-            "every_sample_counted_as_correct",
+            *("first_weights_validated", "weights_swapped_while_validated", "ensemble_of_other_weights"),
+            *("every_sample_counted_as_correct", "run_reports_more_than_counted", "least_likely_class_predicted"),
         ),
         "content_faults": ("validation_on_training_images", "last_validation_on_half_of_the_samples"),
         "evaluation_faults": (
-            "sample_evaluated_twice",
-            "batch_not_asked_for",
-            "sample_evaluated_twice_by_the_ensemble",
-            "batch_lost",
-            "batch_delivered_twice",
-            "batch_lost_by_the_ensemble",
+            *("sample_evaluated_twice", "batch_not_asked_for", "sample_evaluated_twice_by_the_ensemble"),
+            *("batch_lost", "batch_delivered_twice", "batch_lost_by_the_ensemble"),
             "batch_delivered_twice_to_the_ensemble",
         ),
         "detection_faults": (

@@ -7,7 +7,7 @@ from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.checkpoint_claims import CHECKPOINTS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
-from hpcai.claims.delivered_claims import DELIVERED
+from hpcai.claims.delivered_claims import DELIVERED, RECOUNTED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
@@ -146,6 +146,7 @@ CLAIMS: Claims = (
         *PIPELINED,
         *BAGS,
         *DELIVERED,
+        RECOUNTED,
         *CHECKPOINTS,
         *CURVE,
         *MODELS,

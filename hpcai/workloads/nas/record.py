@@ -137,6 +137,10 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     delivered: WhatArrived = None
     processor: RanksProcessor = None
+    evaluation_deviation: Annotated[
+        float | None,
+        about("evaluation against the simple path / bound, worst sample of some trials; null in older results"),
+    ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None
