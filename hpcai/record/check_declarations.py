@@ -165,7 +165,7 @@ EVALUATED = CheckDeclaration(
 RECOUNTED = CheckDeclaration(
     "predictions and votes: counts not confirmed",
     "classifiers only: validations whose correct samples, and figures of the ensemble (correct, agreeing pairs, "
-    "members, out of bag, votes) that a second implementation counts otherwise, by kept predictions and labels read anew",
+    "members, out of bag, votes) that a second implementation counts otherwise, by kept classes and labels read anew",
 )
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
