@@ -22,7 +22,7 @@ from hpcai.record.preflight import (
     Worst,
 )
 from hpcai.record.processor import RanksProcessor
-from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
+from hpcai.record.record import Backend, Count, Entropy, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
 from hpcai.record.wall_time import AccountingOfTest
@@ -87,7 +87,7 @@ class Members(Record, Generic[Value], kw_only=True):
 class Audits(Record, kw_only=True):
     """Audited steps of the first model."""
 
-    entropy: Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}"), about("what the steps are drawn from, 16 digits")]
+    entropy: Annotated[Entropy, about("what the steps are drawn from, 16 digits")]
     steps: Annotated[tuple[tuple[Count, Count], ...], about("epoch and step of each, from 0")]
 
 

@@ -3,14 +3,14 @@
 from typing import Annotated, Literal
 
 from hpcai.record.dataset import ImageValidation
-from hpcai.record.record import Count, Record, Sha256, about
+from hpcai.record.record import Count, Entropy, Record, Sha256, about
 from hpcai.record.training import Members, StoppedTraining, TrainingRaw, TrainingRow
 
 
 class Recount(Record, kw_only=True):
     """Figures of the ensemble by a second implementation, from what predictions-I.h5 keeps of samples."""
 
-    entropy: Annotated[str, about("of the samples kept: 64 bits of the system's entropy, hexadecimal")]
+    entropy: Annotated[Entropy, about("what the samples kept are drawn from, 16 digits")]
     sha256: Annotated[Sha256, about("SHA-256 of the tables in predictions-I.h5")]
     samples: Annotated[Count, about("validation samples kept: all, or those drawn")]
     correct: Annotated[Count, about("of these, classified correctly by all models together")]
