@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from fault_runs import DELIVERED, OF_CONTENT, ORDER, RECIPE, SEEN, SHARED, VALIDATION, Run, Sweeps, holds
+from fault_runs import DELIVERED, OF_CONTENT, ORDER, RECIPE, RECOUNTED, SEEN, SHARED, VALIDATION, Run, Sweeps, holds
 from launch import ROOT, mpirun, run_job
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
@@ -21,11 +21,11 @@ IN_A_GROUP = {
     "images_shifted_by_a_pixel": {DELIVERED},
     "order_of_another_seed": {ORDER, DELIVERED},
     "half_a_batch_twice": {ORDER, DELIVERED, VALIDATION},
-    "last_validation_on_half_of_the_samples": {SEEN},
+    "last_validation_on_half_of_the_samples": {SEEN, RECOUNTED},
     "decay_of_zero": {RECIPE},
     "smoothing_of_zero": {RECIPE},
     "rate_not_scaled": {RECIPE},
-    "validation_on_training_images": {DELIVERED},
+    "validation_on_training_images": {DELIVERED, RECOUNTED},
 }
 # Two models, one rank each.
 IN_AN_ENSEMBLE = {
@@ -42,7 +42,11 @@ IN_AN_ENSEMBLE = {
     "momentum_of_a_half": {RECIPE},
     "warm_up_of_an_epoch": {RECIPE},
 }
-PERHAPS = {"last_validation_on_half_of_the_samples": {DELIVERED}}  # if a sample was drawn that was left out
+# If a sample was drawn that was left out; if other labels change how many samples are correct.
+PERHAPS = {
+    "last_validation_on_half_of_the_samples": {DELIVERED},
+    "labels_shifted": {RECOUNTED},
+}
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 6, "DECAY=0.0005", "EPOCHS=2")
 
 
