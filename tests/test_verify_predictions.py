@@ -15,6 +15,7 @@ from hpcai.inputfile import Case
 from hpcai.record.loading import load
 from hpcai.verification import verify
 from hpcai.workloads.ensemble import prediction_tables
+from hpcai.workloads.ensemble.checks import ensemble_of
 
 FILE = prediction_tables.name(1)
 
@@ -26,7 +27,7 @@ def evaluated(run: Run) -> tuple[Any, VoteTables]:
     case: Case = verify.cases_of(result)[0]
     entropy = int(test.raw.ensemble.recount.entropy, 16)
     return test, prediction_tables.read(
-        run.folder / FILE, prediction_tables.ensemble_of(case, test.raw.dataset), entropy
+        run.folder / FILE, ensemble_of(case, test.raw.dataset), entropy
     )
 
 
@@ -38,7 +39,7 @@ def altered(folder: Path, change: Callable[[VoteTables], None], sealed: bool = T
     shutil.copy(run.folder / "result.json", folder)
     document = json.loads((folder / "result.json").read_text("utf-8"))
     if sealed:
-        of = prediction_tables.ensemble_of(verify.cases_of(load(run.folder / "result.json"))[0], test.raw.dataset)
+        of = ensemble_of(verify.cases_of(load(run.folder / "result.json"))[0], test.raw.dataset)
         made = prediction_tables.recount(found, of, int(test.raw.ensemble.recount.entropy, 16))
         document["tests"][0]["raw"]["ensemble"]["recount"] = {n: getattr(made, n) for n in made.__struct_fields__}
         (folder / "result.json").write_text(json.dumps(renewed(document)), "utf-8")

@@ -135,11 +135,15 @@ def _agreeing(models: Classes) -> Iterator[int]:
 
 
 def _wrong(classes: Classes, outputs: Outputs, voting: NDArray[np.uint8]) -> int:
-    """Samples whose class is not one with the largest sum of the voting models' outputs, or that nobody votes on."""
+    """Samples whose class is not one with the largest sum of the voting models' outputs, or that nobody votes on.
+
+    Samples of which some output is no number are left out.
+    """
     sums = sum((one.astype(np.float64) * votes[:, None] for one, votes in zip(outputs, voting, strict=True)), 0.0)
     some = voting.any(0)
     other = (classes != NOBODY) != some
-    return int((other | some & (_lacking(classes, np.asarray(sums)) > ROUNDING)).sum())
+    known = np.isfinite(outputs).all((0, 2))
+    return int((known & (other | some & (_lacking(classes, np.asarray(sums)) > ROUNDING))).sum())
 
 
 def _lacking(classes: Classes, outputs: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -192,7 +192,7 @@ CLAIMS = CheckDeclaration(
 )
 RECIPE = CheckDeclaration(
     "recipe of audited steps: worst deviation",
-    "relative deviation of rate, hyper-parameters, loss of known logits or batch from a formula of the input",
+    "relative deviation of rate, hyper-parameters, batch, or losses of drawn outputs from a formula of the input",
     limit=1e-9,
 )
 ORDER = CheckDeclaration(

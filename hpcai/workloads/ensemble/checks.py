@@ -7,7 +7,9 @@ from msgspec import structs
 from hpcai.formulas import score
 from hpcai.formulas.official_rules import IMAGES
 from hpcai.formulas.recount import confirmed
+from hpcai.frozen.votes import Ensemble
 from hpcai.inputfile import Case
+from hpcai.record.dataset import Dataset
 from hpcai.record.published_figures import PublishedFigures
 from hpcai.results.measured import Before, Measured
 from hpcai.results.qualities import Qualities
@@ -54,6 +56,11 @@ def qualities(case: Case, raw: EnsembleRaw) -> Qualities:
         evaluated=samples,
         unconfirmed=unconfirmed(case, raw),
     )
+
+
+def ensemble_of(case: Case, dataset: Dataset) -> Ensemble:
+    """What is evaluated in a case."""
+    return Ensemble(case.groups, dataset.classes, dataset.validation_samples, dataset.training_samples)
 
 
 def unconfirmed(case: Case, raw: EnsembleRaw) -> int:

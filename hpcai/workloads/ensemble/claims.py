@@ -24,6 +24,7 @@ from hpcai.inputfile import Case
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.ensemble.record import EnsembleRaw
+from hpcai.workloads.ensemble.recount_claims import RECOUNTS
 
 LABEL = 8  # bytes of a class number
 PACKED_SAMPLE = 2 * LABEL + 4  # bytes of its class, of all and by shard, and of its checksum
@@ -146,7 +147,7 @@ CLAIMS: Claims = (
         *PIPELINED,
         *BAGS,
         *DELIVERED,
-        RECOUNTED,
+        *(RECOUNTED, *RECOUNTS),
         *CHECKPOINTS,
         *CURVE,
         *MODELS,

@@ -18,6 +18,7 @@ from hpcai.inputfile import Case
 from hpcai.record.plain import plain
 from hpcai.record.result import BrokenOff
 from hpcai.workloads.ensemble import prediction_tables
+from hpcai.workloads.ensemble.checks import ensemble_of
 from hpcai.workloads.ensemble.record import EnsembleRow, Recount
 
 TEXTS: tuple[str, ...] = ()  # a test leaves no text file
@@ -52,7 +53,7 @@ def differences(folder: Path, case: Case, test: EnsembleRow) -> Iterator[str]:
     if not path.is_file():
         yield f"{path.name} is no file"
         return
-    of, entropy = prediction_tables.ensemble_of(case, test.raw.dataset), int(expected.entropy, 16)
+    of, entropy = ensemble_of(case, test.raw.dataset), int(expected.entropy, 16)
     try:
         found = prediction_tables.read(path, of, entropy)
     except hdf5_tables.UNREADABLE as error:

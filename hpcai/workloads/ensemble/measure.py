@@ -27,6 +27,7 @@ from hpcai.training import stages
 from hpcai.training.assembly import model_training
 from hpcai.training.totals import members_of
 from hpcai.workloads.ensemble import QUALITY, prediction_tables
+from hpcai.workloads.ensemble.checks import ensemble_of
 from hpcai.workloads.ensemble.predictions_file import PredictionsFile
 from hpcai.workloads.ensemble.record import Ensemble, EnsembleRaw, StoppedEnsemble
 
@@ -59,7 +60,7 @@ class Classification:
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
-        self._of = prediction_tables.ensemble_of(case, self.describe(dataset))
+        self._of = ensemble_of(case, self.describe(dataset))
         self._source = source_of(case).again(case.data_settings, dataset)
         return model_training(case, group, device, dataset, graph)
 

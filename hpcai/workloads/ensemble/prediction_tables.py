@@ -8,19 +8,12 @@ import numpy as np
 
 from hpcai import hdf5_tables
 from hpcai.frozen.votes import TYPES, Ensemble, VoteTables, counted, layout
-from hpcai.inputfile import Case
-from hpcai.record.dataset import Dataset
 from hpcai.workloads.ensemble.record import Recount
 
 
 def name(index: int) -> str:
     """File name of a test's predictions."""
     return f"predictions-{index}.h5"
-
-
-def ensemble_of(case: Case, dataset: Dataset) -> Ensemble:
-    """What is evaluated in a case."""
-    return Ensemble(case.groups, dataset.classes, dataset.validation_samples, dataset.training_samples)
 
 
 def digest(found: VoteTables) -> str:
