@@ -63,7 +63,7 @@ CASES = {
 RANKS = 2
 KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGHUP mpirun", "SIGKILL all")
 SAME = ("curve", "ensemble", "work", "members", "models")
-TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max"}
+TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max", "entropy", "sha256"}  # and what is drawn anew
 
 Json = Any
 

@@ -13,7 +13,7 @@ from launch import ROOT
 # of workloads: `workloads` is their declarations and the registry, `workloads.x` the modules x and ..._x of each, and
 # `workloads.*` every other module of them.
 GROUPS = (
-    ("errors", "choices", "kernels", "frozen"),
+    ("errors", "choices", "kernels", "frozen", "hdf5_tables"),
     ("inputfile", "networks", "workloads", "workloads.keys", "formulas.precision"),
     (
         *("update_rules", "gradients", "formulas", "opcount", "estimate", "detections", "record", "results"),

@@ -14,7 +14,10 @@ from hpcai.comm.grid import Group, split
 from hpcai.data import bootstrap
 from hpcai.data.order import ValidationShard
 from hpcai.errors import DataError
+from hpcai.frozen.samples import TRAINING, VALIDATION
+from hpcai.frozen.votes import Ensemble, VoteTables, counted
 from hpcai.train.classifier_ensemble import Votes, evaluate
+from hpcai.train.kept_votes import KeptEvaluation, KeptVotes
 from hpcai.train.validation import Validation
 
 CLASSES, SEED = 4, 3
@@ -84,9 +87,11 @@ def test_evaluation_equals_that_of_all_outputs_in_one_place() -> None:
         evaluated = Validation(halves[0].loader(batch), ValidationShard(validation, member, degree, batch), CPU)
         model.train()
         among = replace(group, across=watched)
-        found = evaluate(model, among, evaluated, halves[1].loader(batch), samplers[own], unending())
+        kept = keeping(validation, training, groups)
+        found = evaluate(model, among, evaluated, halves[1].loader(batch), samplers[own], unending(), kept)
         assert found == in_one_place(groups, halves, samplers), (groups, degree, kind)
         assert group.active.allgather(found) == [found] * groups * degree
+        _check_kept(group, kept, found, halves, samplers)
         assert model.training
         # no rank holds more than one block, and ranks alternate in receiving one
         assert max(watched.sizes) <= 2 * batch * CLASSES
@@ -95,6 +100,33 @@ def test_evaluation_equals_that_of_all_outputs_in_one_place() -> None:
         _check_repeated(group)
         _check_blown(group)
         group.free()
+
+
+def keeping(validation: int, training: int, groups: int) -> KeptEvaluation:
+    """What keeps all samples of such splits."""
+    of = Ensemble(groups, CLASSES, validation, training)
+    return KeptEvaluation(*(KeptVotes(of.sampled(split, 0), CLASSES) for split in (VALIDATION, TRAINING)))
+
+
+def _check_kept(
+    group: Group, kept: KeptEvaluation, votes: Votes, halves: list[Numbered], samplers: list[bootstrap.Sampler]
+) -> None:
+    """The figures counted anew on the first rank, from what all ranks have kept, are those of the evaluation."""
+    (one, other), labels = kept, [half.classes.astype(np.uint16) for half in halves]
+    parts = [one.models(group), one.together(group), one.outputs(group), other.together(group), other.outputs(group)]
+    assert all((part is None) == (group.active.rank > 0) for part in parts)
+    if group.active.rank:
+        return
+    models, together, outputs, bag_together, bag_outputs = parts
+    bags = [sampler.in_bag(0, len(labels[1])) for sampler in samplers]
+    out = ~np.stack(bags) if group.groups > 1 else np.zeros((1, 0), np.bool_)
+    bag_labels = labels[1] if group.groups > 1 else labels[1][:0]
+    tables: Any = (labels[0], models, together, outputs, bag_labels, bag_together, bag_outputs, out.astype(np.uint8))
+    of = Ensemble(group.groups, CLASSES, len(labels[0]), len(labels[1]))
+    again = counted(VoteTables(*tables), of, 0)
+    assert (again.correct, again.agreeing_pairs, again.wrong_votes) == (votes.correct, votes.agreeing_pairs, 0)
+    assert (again.bag_correct, again.bag_evaluated) == (votes.bag_correct, votes.bag_evaluated)
+    assert again.voted == len(labels[0]) + len(bag_labels)
 
 
 def _blocks(shard: ValidationShard, training: int, groups: int) -> list[int]:
@@ -110,7 +142,8 @@ def _check_repeated(group: Group) -> None:
 
     def miscounted(loader: Any, rank: int) -> int:
         evaluated = Validation(loader, ValidationShard(n, rank, group.degree, 4), CPU)
-        return evaluate(model, group, evaluated, halves[1].loader(4), whole, unending()).validation_miscounted
+        kept = keeping(n, n, group.groups)
+        return evaluate(model, group, evaluated, halves[1].loader(4), whole, unending(), kept).validation_miscounted
 
     assert miscounted(halves[0].loader(4), group.coordinates.member) == 0
     assert miscounted(halves[0].loader(4), 0) == (0 if group.degree == 1 else 1)
@@ -124,7 +157,8 @@ def _check_blown(group: Group) -> None:
     model = Table(*2 * [np.full((n, CLASSES), np.nan if group.coordinates.group == 0 else 1.0, np.float32)])
     evaluated = Validation(halves[0].loader(4), ValidationShard(n, group.coordinates.member, group.degree, 4), CPU)
     draws = bootstrap.sampler("multinomial", n, SEED, group.coordinates.group, group.groups)
-    found = evaluate(model, group, evaluated, halves[1].loader(4), draws, unending())
+    kept = keeping(n, n, group.groups)
+    found = evaluate(model, group, evaluated, halves[1].loader(4), draws, unending(), kept)
     assert found.bag_correct <= found.bag_evaluated <= n
     assert found.validation_miscounted == 0
 
@@ -139,8 +173,9 @@ def test_a_wrong_number_of_batches_is_refused(half: int, delivered: int, message
     loaders[half] = lambda indices: islice(cycle(whole(indices)), delivered)
     evaluated = Validation(loaders[0], ValidationShard(12, 0, 1, 4), CPU)
     draws = bootstrap.sampler("multinomial", 12, SEED, 0, 2)
+    kept = keeping(12, 12, 2)
     with pytest.raises(DataError, match=f"{message} batches to evaluate together; allowed: 3"):
-        evaluate(Table(*2 * [logits(0, 0, 12)]), groups, evaluated, loaders[1], draws, unending())
+        evaluate(Table(*2 * [logits(0, 0, 12)]), groups, evaluated, loaders[1], draws, unending(), kept)
 
 
 class Peer:

@@ -52,6 +52,7 @@ def test_orders_bootstraps_and_steps_are_the_same(seed: int, epoch: int, n: int,
         size, draw = frozen_bootstrap.bag(kind, n, seed, 1, 2)
         assert size == sampler.size
         assert np.array_equal(sampler.draw(np.arange(size)), draw(np.arange(size)))
+        assert np.array_equal(frozen_bootstrap.out_of_bag(kind, n, seed, 1, 2, every), ~sampler.in_bag(0, n))
     begins = np.array([0, n // 3, n // 3, n])
     blocks = Blockwise(bootstrap.Multinomial(n, seed, 0), begins, seed, epoch, replicas)
     drawn = bootstrap.Multinomial(n, seed, 0).draw(every)
@@ -119,7 +120,11 @@ def test_images_arrive_as_they_are_read_anew(dataset: str, samples: int, resolut
     side = 0 if dataset == "generated" else resolution
     halves = (data.train, data.validation)
     loaders = [Loader(half, CPU, data.mean, data.std, side, batch=8, crops=data.crops) for half in halves]
-    found = compared(loaders, [len(data.train), len(data.validation)], IMAGES.again(case, data))
+    source: Any = IMAGES.again(case, data)
+    found = compared(loaders, [len(data.train), len(data.validation)], source)
+    for split, half in zip(SPLITS, halves, strict=True):
+        every = np.arange(len(half))[::-1]
+        assert np.array_equal(source.labels(split, every), half.labels(every))
     assert found.samples == 16 and found.deviation[0] < 0.5, found.deviation
     assert shared_samples(data.train, data.validation) == 0
 

@@ -11,6 +11,7 @@ from fault_runs import (
     OPERATIONS,
     OTHERS,
     OUTSIDE,
+    RECOUNTED,
     STALE,
     STILL,
     Run,
@@ -27,9 +28,10 @@ IN_A_GROUP = {
     "a_step_outside_the_clock": {OUTSIDE, OPERATIONS},
     "one_layer_with_old_gradients": {STALE},
     "weights_swapped_while_validated": {OTHERS},
-    "every_sample_counted_as_correct": {EVALUATED},
+    "every_sample_counted_as_correct": {RECOUNTED},
     "trained_before_the_clock": {CHANGED},
     "step_times_in_half": {CLOCKS},
+    "run_reports_more_than_counted": {RECOUNTED},
 }
 IN_AN_ENSEMBLE = {
     "ensemble_of_other_weights": {OTHERS},
@@ -40,9 +42,10 @@ IN_AN_ENSEMBLE = {
     "none": set(),
     "one_layer_with_old_gradients": {STALE},
     "old_gradients_unless_audited": {STALE},
-    "every_sample_counted_as_correct": {EVALUATED},
+    "every_sample_counted_as_correct": {RECOUNTED},
     "trained_before_the_clock": {CHANGED},
     "step_times_in_half": {CLOCKS},
+    "least_likely_class_predicted": {EVALUATED},
 }
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
 # Where the fault meets an audited step, or changes how many samples are correct.

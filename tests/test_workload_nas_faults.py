@@ -9,6 +9,7 @@ from search_runs import searched, verdicts
 from test_workload_nas import rank, size
 
 from hpcai.record import check_declarations as declared
+from hpcai.record.check_declarations import CEILING, EVALUATED, RECOUNTED, CheckDeclaration
 from hpcai.workloads.nas.checks import PRESERVATION
 
 
@@ -156,3 +157,22 @@ def test_operations_that_were_not_executed_are_detected(monkeypatch: pytest.Monk
     run = searched(GROUPS=size(), ROUNDS=1)
     if rank() == 0:
         assert verdicts(run.entry)["operations credited, not executed: samples"] == "FAILED"
+
+
+@pytest.mark.parallel(2)
+@pytest.mark.parametrize(
+    ("fault", "check"),
+    [
+        ("every_sample_counted_as_correct", RECOUNTED),
+        ("run_reports_more_than_counted", RECOUNTED),
+        ("least_likely_class_predicted", EVALUATED),
+    ],
+)
+def test_a_search_that_validates_wrongly_is_detected(fault: str, check: CheckDeclaration) -> None:
+    import judgement_faults
+
+    with getattr(judgement_faults, fault)():
+        run = searched(GROUPS=size(), ROUNDS=1)
+    if rank() == 0:
+        failed = {name for name, verdict in verdicts(run.entry).items() if verdict == "FAILED"}
+        assert check.name in failed and failed <= {check.name, CEILING.name}

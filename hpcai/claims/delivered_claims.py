@@ -39,6 +39,14 @@ def _positions(subject: Subject) -> bool:
     return found is None or found.positions >= max(found.recipe_steps, found.misplaced)
 
 
+def _recounted(subject: Subject) -> bool:
+    """Older results have no such count."""
+    found, work = _found(subject), subject.entry.raw.work
+    if found is None or found.recounted_validations is None:
+        return True
+    return found.recounted_validations == getattr(work, "validation_passes", found.validations)
+
+
 def _shared(subject: Subject) -> bool:
     found, samples = _found(subject), subject.entry.raw.dataset.validation_samples
     allowed = samples // ONE_IN if is_packed(subject.case) else 0
@@ -61,6 +69,11 @@ OF_STEPS = (
         _shared,
         changed("raw.delivered.data.shared_allowed", 10**6),
     ),
+)
+RECOUNTED = Claim(
+    "delivered: the correct samples of each validation are counted anew",
+    _recounted,
+    changed("raw.delivered.recounted_validations", 10**6),
 )
 DELIVERED = (
     *OF_STEPS,

@@ -8,9 +8,7 @@ published layout.
 """
 
 import hashlib
-import io
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +16,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai import hdf5_tables
 from hpcai.detections import CLASS, MOST, Detections
-from hpcai.errors import HpcaiError
 
 DETECTIONS, BOXES, MOMENTS, CLASSES = "detections", "boxes", "moments", "classes"
 TRUE = 15  # rows of a frame's boxes
@@ -79,28 +77,8 @@ def digest(found: DetectionTables) -> str:
 
 def write(path: Path, found: DetectionTables, about: Metadata) -> None:
     """Write tables and metadata. HpcaiError if that fails."""
-    temporary = path.with_name(f".{path.name}")
-    try:
-        temporary.write_bytes(_contents(found, about))
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise HpcaiError(f"cannot write {path}: {error.strerror}") from None
-
-
-def _contents(found: DetectionTables, about: Metadata) -> bytes:
-    """The file's bytes: written at once, since the HDF5 library does not report why a write failed."""
-    import h5py
-
-    memory = io.BytesIO()
-    with h5py.File(memory, "w") as file:
-        for member, table in found._asdict().items():
-            file.create_dataset(member, data=table, compression="gzip")
-        if about.moments is not None:
-            file.create_dataset(MOMENTS, data=about.moments)
-        file.attrs[CLASSES] = about.classes
-    return memory.getvalue()
+    moments = {} if about.moments is None else {MOMENTS: about.moments}
+    hdf5_tables.write(path, {**found._asdict(), **moments}, {CLASSES: about.classes})
 
 
 def read(path: Path, frames: int) -> tuple[DetectionTables, Metadata]:
@@ -114,26 +92,9 @@ def read(path: Path, frames: int) -> tuple[DetectionTables, Metadata]:
         if others := sorted({*file} - {*_KINDS}):
             raise ValueError(f"{others[0][:40]!r}; allowed: {', '.join(_KINDS)}")
         names = [each for each in _KINDS if each != MOMENTS or each in file]
-        tables = {each: _own(file, each, frames) for each in names}
+        kinds = {each: (kind, (frames, *rest)) for each, (kind, rest) in _KINDS.items()}
+        tables = {each: hdf5_tables.data_set(file, each, *kinds[each]) for each in names}
         classes = np.asarray(file.attrs[CLASSES])
         if classes.ndim != 1 or classes.dtype.kind != "i":
             raise ValueError(f"{CLASSES} are {classes.dtype} {classes.shape}")
     return DetectionTables(tables[DETECTIONS], tables[BOXES]), Metadata(tuple(classes.tolist()), tables.get(MOMENTS))
-
-
-def _own(file: Any, member: str, frames: int) -> NDArray[Any]:
-    """A data set stored in the file itself; a small file may claim any size, and a link may lead anywhere."""
-    import h5py
-
-    kind, shape = _KINDS[member]
-    if not isinstance(file.get(member, getlink=True), h5py.HardLink):
-        raise ValueError(f"{member} are not in the file")
-    found, whole = file[member], (frames, *shape)
-    if not isinstance(found, h5py.Dataset) or found.external or found.is_virtual:
-        raise ValueError(f"{member} are not a data set of the file")
-    if found.shape != whole or found.dtype != np.dtype(kind):
-        raise ValueError(f"{member} are {found.dtype} {found.shape}; allowed: {np.dtype(kind)} {whole}")
-    if any(part > size for part, size in zip(found.chunks or whole, whole, strict=True)):
-        raise ValueError(f"{member} in chunks of {found.chunks}")
-    table: NDArray[Any] = found[()]
-    return table

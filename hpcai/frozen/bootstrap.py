@@ -6,6 +6,7 @@ from functools import cache
 from math import factorial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hpcai.frozen.philox import MULTINOMIAL, POISSON, Integers, below, draws, stream
 
@@ -47,3 +48,12 @@ def _limits() -> list[int]:
             total += share / factorial(j)
             found.append(int(total * 2**64))
     return [limit for limit in found if limit < 2**64]
+
+
+def out_of_bag(kind: str, n: int, seed: int, model: int, models: int, samples: Integers) -> NDArray[np.bool_]:
+    """Whether a model does not train on each of some samples, bool[len(samples)]; makes all draws of the model."""
+    size, sample_of = bag(kind, n, seed, model, models)
+    drawn = np.zeros(n, np.bool_)
+    for start in range(0, size, _AT_ONCE):
+        drawn[sample_of(np.arange(start, min(size, start + _AT_ONCE)))] = True
+    return ~drawn[samples]

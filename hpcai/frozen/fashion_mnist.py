@@ -54,6 +54,10 @@ class FashionMnist:
             x, bound = normalised(pixels[place].reshape(1, SIDE, SIDE), (MEAN,), (STD,))
             yield Sample(*resized(x, bound, self._resolution), self._labels[split][place, ...])
 
+    def labels(self, split: str, indices: Integers) -> Integers:
+        """The labels of the samples, int64[n]."""
+        return self._labels[split][self._chosen[indices] if split == TRAINING and self._samples else indices]
+
     def augmented(self, seed: int, model: int, draws: Integers) -> None:
         """None: images are used whole."""
 

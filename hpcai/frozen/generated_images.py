@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from hpcai.frozen.philox import Integers
 from hpcai.frozen.samples import TRAINING, Sample, normalised
-from hpcai.kernels.images import Formula, reference
+from hpcai.kernels.images import Formula, Part, reference
 
 _TAG = 5  # of generated images among the streams of random numbers
 _MEAN, _STD = (0.50,) * 3, (0.155,) * 3
@@ -58,6 +58,14 @@ class GeneratedImages:
         for index in indices.tolist():
             pixels = reference.image(self._formula, number, index, self._textures)
             yield Sample(*normalised(pixels, _MEAN, _STD), np.array(reference.label(self._formula, number, index)))
+
+    def labels(self, split: str, indices: Integers) -> Integers:
+        """The labels of the samples, int64[n]: index modulo classes, or a uniform draw instead."""
+        made, tag = self._formula, self._formula.tag_of(Part.LABEL, 0 if split == TRAINING else 1)
+        counters = np.stack([indices & 0xFFFFFFFF, indices >> 32, 0 * indices, 0 * indices + tag], 1)
+        words = reference.philox(made.key, counters.astype(np.uint64))
+        drawn = reference.below(made.classes, words[:, 1])
+        return np.where(words[:, 0] < made.relabelled, drawn, indices % made.classes)
 
     def augmented(self, seed: int, model: int, draws: Integers) -> None:
         """None: images are used whole."""

@@ -35,6 +35,10 @@ class PackedImages:
         for number, place in enumerate(stored.tolist()):
             yield self._sample(split, place, self._centre if augmented is None else augmented[number])
 
+    def labels(self, split: str, indices: Integers) -> Integers:
+        """The labels of the samples, int64[n]."""
+        return self._all_labels(split)[self._chosen[indices] if split == TRAINING and self._samples else indices]
+
     def _sample(self, split: str, place: int, box: Integers) -> Sample:
         import h5py
 
@@ -60,10 +64,14 @@ class PackedImages:
 
     @cached_property
     def _chosen(self) -> Integers:
+        return in_turn(self._all_labels(TRAINING))[: self._samples]
+
+    def _all_labels(self, split: str) -> Integers:
+        """The labels of all stored samples of a split, read from its shards."""
         import h5py
 
         labels = []
-        for name in self._shards[TRAINING]:
+        for name in self._shards[split]:
             with h5py.File(self._folder / name, "r", locking=False) as file:
                 labels.append(file["labels"][:].astype(np.int64))
-        return in_turn(np.concatenate(labels))[: self._samples]
+        return np.concatenate(labels)

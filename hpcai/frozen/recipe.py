@@ -97,10 +97,12 @@ def decay(settings: Settings, dimensions: int) -> float:
     return float(settings["DECAY"]) if dimensions >= 2 else 0.0
 
 
-def cross_entropy(settings: Settings, logits: NDArray[np.float64], labels: NDArray[np.int64]) -> float:
-    """Mean cross entropy of logits [n, classes] with the labels, smoothed by SMOOTHING."""
+def cross_entropy(
+    settings: Settings, logits: NDArray[np.float64], labels: NDArray[np.int64]
+) -> tuple[float, NDArray[np.float64]]:
+    """Mean cross entropy of logits [n, classes] with the labels, smoothed by SMOOTHING; and its gradient by them."""
     smoothing = settings.get("SMOOTHING", 0.0)
     chances = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
     wanted = np.full(logits.shape, smoothing / logits.shape[1])
     wanted[np.arange(len(labels)), labels] += 1 - smoothing
-    return float(-(wanted * np.log(chances)).sum(1).mean())
+    return float(-(wanted * np.log(chances)).sum(1).mean()), (chances - wanted) / len(labels)

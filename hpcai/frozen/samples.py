@@ -1,7 +1,7 @@
 """A sample as it has to arrive at the network, and the plain arithmetic of its pixels."""
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,6 +34,14 @@ class Source(Protocol):
 
     def block_begins(self) -> Integers | None:
         """The first training frame of each block, and their number, of data that are read in blocks; else None."""
+
+
+@runtime_checkable
+class Labelled(Protocol):
+    """A source of samples with a class each."""
+
+    def labels(self, split: str, indices: Integers) -> Integers:
+        """The labels of the samples at the indices of a split, int64[n]."""
 
 
 def normalised(pixels: NDArray[np.uint8], mean: Sequence[float], std: Sequence[float]) -> tuple[Doubles, Doubles]:

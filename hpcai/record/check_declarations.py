@@ -174,8 +174,14 @@ VALIDATED = CheckDeclaration(
 EVALUATED = CheckDeclaration(
     "evaluation: worst deviation of outputs",
     "difference of a sample's outputs from those by the simple path of replays / bound; the worst sample of a batch of "
-    "the validation that each rank draws, after the training; not of detectors",
+    "the validation that each rank draws, after the training, or after a group's first trial and one in 8 of others; "
+    "9999999 if the validation found another class than these outputs allow; not of detectors",
     limit=1.0,
+)
+RECOUNTED = CheckDeclaration(
+    "predictions and votes: counts not confirmed",
+    "classifiers only: validations whose correct samples, and figures of the ensemble (correct, agreeing pairs, "
+    "members, out of bag, votes) that a second implementation counts otherwise, by kept classes and labels read anew",
 )
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
@@ -202,7 +208,7 @@ CLAIMS = CheckDeclaration(
 )
 RECIPE = CheckDeclaration(
     "recipe of audited steps: worst deviation",
-    "relative deviation of rate, hyper-parameters, loss of known logits or batch from a formula of the input",
+    "relative deviation of rate, hyper-parameters, batch, or losses of drawn outputs from a formula of the input",
     limit=1e-9,
 )
 ORDER = CheckDeclaration(
@@ -236,6 +242,6 @@ TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, NETWORK, WEIGHTS),
     *(SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
-    *(FINITE, EXECUTED, VALIDATED, EVALUATED, CEILING, DISAGREEMENT, BOUND),
+    *(FINITE, EXECUTED, VALIDATED, EVALUATED, RECOUNTED, CEILING, DISAGREEMENT, BOUND),
     *(ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

@@ -40,6 +40,11 @@ class Delivered(Record, kw_only=True):
     validations: Annotated[Count, about("validations whose content was summed, with that of the ensemble, all models")]
     differing_validations: Annotated[Count, about("of these, with another content than the first, all ranks")]
     data: Annotated[DataContent, about("content of both splits")]
+    recounted_validations: Annotated[
+        Count | None,
+        about("classifiers only: validations whose correct samples were counted anew; null in older results"),
+    ] = None
+    miscounted_validations: Annotated[Count | None, about("of these, with another number than was reported")] = None
 
 
 WhatArrived = Annotated[

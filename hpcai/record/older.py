@@ -35,6 +35,7 @@ ADDED_BY_5 = frozenset(
         *("wall", "accounting", "network_check"),
         *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted"),
+        *("recounted_validations", "miscounted_validations", "recount"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
 )

@@ -56,6 +56,7 @@ def one_of(words: Iterable[str]) -> Meta:
 
 Name = Annotated[str, Meta(pattern=f"^.+{END}")]  # one line
 Sha256 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{64}}{END}")]
+Digits16 = Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}")]  # 64 bits, hexadecimal
 DAY, TIME = "(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])", "([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9]"
 Utc = Annotated[str, Meta(pattern=f"^[0-9]{{4}}-{DAY}T{TIME}[+]00:00{END}")]
 Verdict = Literal["PASSED", "FAILED", "NOT CHECKED"]

@@ -23,7 +23,7 @@ from hpcai.record.preflight import (
     Worst,
 )
 from hpcai.record.processor import RanksProcessor
-from hpcai.record.record import END, Backend, Count, NonNegative, Record, Seconds, about
+from hpcai.record.record import Backend, Count, Digits16, NonNegative, Record, Seconds, about
 from hpcai.record.sample_loading import Loading
 from hpcai.record.training_scores import TrainingScores
 from hpcai.record.wall_time import AccountingOfTest
@@ -89,7 +89,7 @@ class Members(Record, Generic[Value], kw_only=True):
 class Audits(Record, kw_only=True):
     """Audited steps of the first model."""
 
-    entropy: Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}"), about("what the steps are drawn from, 16 digits")]
+    entropy: Annotated[Digits16, about("what the steps are drawn from, 16 digits")]
     steps: Annotated[tuple[tuple[Count, Count], ...], about("epoch and step of each, from 0")]
 
 
@@ -120,7 +120,7 @@ class Replay(Record, kw_only=True):
     ] = None
     audits: Annotated[Audits | None, about("audited steps of the first model; null of a search")] = None
     weights: Annotated[
-        Annotated[str, Meta(pattern=f"^[0-9a-f]{{16}}{END}")] | None,
+        Digits16 | None,
         about("checksum over the bits of the last weights and statistics of all models; null of a search"),
     ] = None
 

@@ -40,6 +40,7 @@ def training_checks(
         declared.EXECUTED.of(not_executed(operations)),
         declared.VALIDATED.of(work.validation_miscounted),
         *evaluated(raw.evaluation_deviation),
+        *recounted(raw.delivered, quality.unconfirmed),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
         *disagreement(quality.disagreement),
         *within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound, before.processor),
@@ -78,6 +79,15 @@ def evaluated(deviation: float | None) -> Iterator[Check]:
     """Check of the evaluation of classifiers; none of detectors, and in older results."""
     if deviation is not None:
         yield declared.EVALUATED.of(deviation)
+
+
+def recounted(found: Delivered | None, unconfirmed: int = 0) -> Iterator[Check]:
+    """Check of the counts of predictions; none of detectors, and in older results.
+
+    unconfirmed: figures of an ensemble that a second implementation counts otherwise.
+    """
+    if found is not None and found.recounted_validations and found.miscounted_validations is not None:
+        yield declared.RECOUNTED.of(found.miscounted_validations + unconfirmed)
 
 
 def accounted(found: Accounting | None) -> Iterator[Check]:

@@ -7,6 +7,7 @@ class Qualities(NamedTuple):
     """Qualities of the ensemble and of its models.
 
     out_of_bag and disagreement are None of one model. evaluated: how many things a quality is the share of.
+    unconfirmed: figures of the ensemble that a second implementation counts otherwise.
     """
 
     quality: float
@@ -17,3 +18,4 @@ class Qualities(NamedTuple):
     out_of_bag: float | None
     disagreement: float | None
     evaluated: int
+    unconfirmed: int = 0

@@ -71,6 +71,7 @@ class GroupRunner:
         thread: ThreadPoolExecutor,
         leader: GroupLeader | None,
         assemble: Callable[[TrialPlan, Child], Training],
+        deviation: Callable[[Training], float],
         folder: Path,
         now: Callable[[], float],
         memory: MemoryLimit,
@@ -78,11 +79,15 @@ class GroupRunner:
         rounds: int,
         epochs: int,
     ) -> None:
-        """`assemble` makes the training of a trial, or raises OutOfMemory; `duration`, `rounds`: no limit if 0."""
+        """`assemble` makes the training of a trial, or raises OutOfMemory; `duration`, `rounds`: no limit if 0.
+
+        deviation: as in SearchHooks.
+        """
         self.totals = GroupTotals()
         self.left = ""  # why this group has left the search
         self._group, self._device, self._builder, self._thread, self._leader = group, device, builder, thread, leader
-        self._assemble, self._folder, self._now, self._memory = assemble, folder, now, memory
+        self._assemble, self._deviation = assemble, deviation
+        self._folder, self._now, self._memory = folder, now, memory
         self._duration, self._rounds, self._epochs = duration, rounds, epochs
         self._early_child: tuple[int, Future[Child]] | None = None  # number and network of the next trial, on members
         self._round = 1
@@ -200,7 +205,7 @@ class GroupRunner:
     def _outcome(
         self, plan: TrialPlan, child: Child, phases: Phases, shutdown: Shutdown, report: Callable[[str], None]
     ) -> TrialOutcome:
-        hooks = SearchHooks(self._now, self._poll, self._overdue, self._announce_next)
+        hooks = SearchHooks(self._now, self._poll, self._overdue, self._announce_next, self._deviation)
         with phases.measure("warm_up"):
             training = self._assemble(plan, child)
             training.warm_up()

@@ -26,6 +26,8 @@ class GroupTotals:
     skipped_samples: int = 0
     executed_operations: int = 0
     deviation: float = 0.0
+    evaluated: int = 0  # trials whose evaluation was compared with the simple path
+    evaluation: float = 0.0  # the largest deviation of these
     last_return: float = 0.0
 
     def add(self, child: Child, outcome: TrialOutcome) -> None:
@@ -36,6 +38,9 @@ class GroupTotals:
         self.skipped_samples += sum(entry.skipped for entry in outcome.curve)
         self.executed_operations += outcome.executed_operations
         self.deviation = max(self.deviation, child.deviation)
+        if outcome.evaluation is not None:
+            self.evaluated += 1
+            self.evaluation = max(self.evaluation, outcome.evaluation)
         for name in self.seconds:
             self.seconds[name] += outcome.seconds.get(name, 0.0)
         if outcome.training:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from secrets import randbelow
 
 from mpi4py import MPI
 from msgspec import convert
@@ -20,6 +21,7 @@ from hpcai.train.data_parallel import average_statistics, differs_from_others
 from hpcai.train.loop import Training
 from hpcai.train.state import CurvePoint, Progress
 
+EVALUATED_TRIALS = 8  # of so many trials the evaluation of one is compared with the simple path, on average
 EVALUATED = ("epoch", "loss", "validation_loss", "correct", "counted", "fingerprint")
 
 
@@ -31,6 +33,7 @@ class SearchHooks:
     between_steps: Callable[[float], None]  # called with the share of the trial that is done
     should_stop: Callable[[], bool]  # whether the search's time is over
     after_validation: Callable[[], None]  # called by all ranks of the group
+    deviation: Callable[[Training], float]  # of this rank's evaluation from the simple path / bound
 
 
 class _TrialCallback(TrainingCallback):
@@ -93,6 +96,7 @@ class TrialOutcome:
     differing_ranks: int = 0
     nbytes: int = 0
     planned_bytes: int = 0
+    evaluation: float | None = None  # of this rank; None where it was not compared
     training: Training | None = field(default=None, repr=False)
 
 
@@ -108,12 +112,13 @@ def run_trial(
     callback = _TrialCallback(plan, training, hooks)
     training.run(phases, shutdown, lambda progress: report(_progress(plan, progress)), callback)
     state, group = training.state, training.group
-    progress = state.progress
+    progress, evaluation = state.progress, None
     if training.stopped:
         callback.end = "time"
         callback.note_cut_epoch(progress)
     else:
         training.checks.check_weights()
+        evaluation = hooks.deviation(training) if _is_evaluated(plan, group.model) else None
     return TrialOutcome(
         callback.curve,
         callback.end,
@@ -122,8 +127,14 @@ def run_trial(
         executed_operations=int(group.model.allreduce(progress.operations)),
         differing_ranks=_differing_ranks(training),
         nbytes=int(group.model.allreduce(devices.peak_memory(state.device) or memory.peak(), MPI.MAX)),
+        evaluation=evaluation,
         training=training,
     )
+
+
+def _is_evaluated(plan: TrialPlan, comm: MPI.Comm) -> bool:
+    """Whether a trial is one of those drawn from the system's entropy; a group's first one always is. Collective."""
+    return bool(comm.bcast(plan.round == 1 or randbelow(EVALUATED_TRIALS) == 0))
 
 
 def _differing_ranks(training: Training) -> int:

@@ -25,6 +25,8 @@ from hpcai.data.philox import Integers
 from hpcai.errors import DataError
 from hpcai.formulas.sample_fingerprint import expected_fingerprint, fingerprint
 from hpcai.frozen.samples import TRAINING
+from hpcai.frozen.votes import NOBODY
+from hpcai.train.kept_votes import KeptEvaluation, KeptVotes
 from hpcai.train.validation import Validation
 from hpcai.watch import activity
 
@@ -47,16 +49,23 @@ class Votes:
 
 @torch.inference_mode()
 def evaluate(
-    module: nn.Module, group: Group, validation: Validation, training: Loader, sampler: Sampler, shutdown: Shutdown
+    module: nn.Module,
+    group: Group,
+    validation: Validation,
+    training: Loader,
+    sampler: Sampler,
+    shutdown: Shutdown,
+    kept: KeptEvaluation,
 ) -> Votes:
     """Evaluate the ensemble on the validation set and, out of bag, on the training set that `sampler` draws from.
 
+    `kept` receives the models' outputs and the classes by their votes, from which the counts are made again.
     If `shutdown` is requested, the remaining batches are left out and the counts are meaningless. Collective over all
     active ranks. Raises DataError on a rank whose loader delivers too few or too many batches.
     """
     module.eval()
-    ensemble = _evaluated(module, group, validation, shutdown)
-    out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation, shutdown)
+    ensemble = _evaluated(module, group, validation, shutdown, kept.validation)
+    out_of_bag = _evaluated_out_of_bag(module, group, training, sampler, validation, shutdown, kept.training)
     sums = np.concatenate([ensemble, out_of_bag])
     module.train()
     sums *= np.uint64(group.counts)
@@ -67,20 +76,30 @@ def evaluate(
     return Votes(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown) -> Counts:
+def _evaluated(
+    module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown, kept: KeptVotes
+) -> Counts:
     """Correct samples, agreeing pairs, samples evaluated, and the fingerprint of this rank's samples."""
     votes, prints = np.zeros(3, np.uint64), 0
     validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         validation.content.note(x, y)
-        votes += _vote(group, block, module(x).softmax(1).double(), y)
+        probabilities = module(x).softmax(1).double()
+        kept.note(indices, probabilities.cpu().numpy())
+        votes += _vote(group, block, probabilities, y, indices, kept)
         prints += fingerprint(indices)
     validation.content.close()
     return np.append(votes, np.uint64(prints % (1 << 63)))
 
 
 def _evaluated_out_of_bag(
-    module: nn.Module, group: Group, training: Loader, sampler: Sampler, validation: Validation, shutdown: Shutdown
+    module: nn.Module,
+    group: Group,
+    training: Loader,
+    sampler: Sampler,
+    validation: Validation,
+    shutdown: Shutdown,
+    kept: KeptVotes,
 ) -> Counts:
     """Samples classified correctly out of bag and samples evaluated; both 0 with one model."""
     votes = np.zeros(2, np.uint64)
@@ -91,7 +110,9 @@ def _evaluated_out_of_bag(
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             content.note(x, y)
             out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
-            votes += _vote_out_of_bag(group, block, module(x).softmax(1).double() * out[:, None], y)
+            probabilities = module(x).softmax(1).double()
+            kept.note(indices, probabilities.cpu().numpy())
+            votes += _vote_out_of_bag(group, block, probabilities * out[:, None], y, indices, kept)
         content.close()
     return votes
 
@@ -137,21 +158,39 @@ def _sum_once(group: Group, block: int, outputs: torch.Tensor) -> Outputs | None
     return total
 
 
-def _vote(group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor) -> Counts:
+def _vote(
+    group: Group,
+    block: int,
+    probabilities: torch.Tensor,
+    labels: torch.Tensor,
+    indices: Integers,
+    kept: KeptVotes,
+) -> Counts:
     classes = probabilities.shape[1]
     votes = one_hot(probabilities.argmax(1), classes)
     total = _sum_once(group, block, torch.cat([probabilities, votes.double()], 1))
     if total is None:
         return np.zeros(3, np.uint64)
     counts = total[:, classes:].astype(np.int64)
-    correct = np.count_nonzero(total[:, :classes].argmax(1) == labels.cpu().numpy())
+    chosen = total[:, :classes].argmax(1)
+    kept.voted(indices, chosen)
+    correct = np.count_nonzero(chosen == labels.cpu().numpy())
     return np.array([correct, (counts * (counts - 1) // 2).sum(), len(total)], np.uint64)
 
 
-def _vote_out_of_bag(group: Group, block: int, probabilities: torch.Tensor, labels: torch.Tensor) -> Counts:
+def _vote_out_of_bag(
+    group: Group,
+    block: int,
+    probabilities: torch.Tensor,
+    labels: torch.Tensor,
+    indices: Integers,
+    kept: KeptVotes,
+) -> Counts:
     total = _sum_once(group, block, probabilities)
     if total is None:
         return np.zeros(2, np.uint64)
     evaluated = total.sum(1) > 0
-    correct = np.count_nonzero((total.argmax(1) == labels.cpu().numpy()) & evaluated)
+    chosen = np.where(evaluated, total.argmax(1), NOBODY)
+    kept.voted(indices, chosen)
+    correct = np.count_nonzero((chosen == labels.cpu().numpy()) & evaluated)
     return np.array([correct, np.count_nonzero(evaluated)], np.uint64)

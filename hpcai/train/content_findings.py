@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from hpcai.comm.grid import Group
 
 Worst = tuple[float, str]
+COUNTS = ("samples", "positions", "misplaced", "steps", "validations", "differing", "recounted", "miscounted")
 
 
 @dataclass
@@ -31,10 +32,12 @@ class ContentFindings:
     validations: int = 0
     differing: int = 0  # of other content than the first
     content: int | None = None  # sum over the samples of a validation, of the first one
+    recounted: int = 0  # validations whose correct samples were counted anew
+    miscounted: int = 0  # of these, with another number than was reported
 
     def add(self, others: "ContentFindings") -> None:
         """Add those of another training of this rank."""
-        for name in ("samples", "positions", "misplaced", "steps", "validations", "differing"):
+        for name in COUNTS:
             setattr(self, name, getattr(self, name) + getattr(others, name))
         self.deviation = max(self.deviation, others.deviation)
         self.recipe = max(self.recipe, others.recipe)
@@ -44,6 +47,11 @@ class ContentFindings:
         self.content = content if self.content is None else self.content
         self.validations += 1
         self.differing += content != self.content
+
+    def recount(self, reported: int, recounted: int) -> None:
+        """Compare the number of correct samples of a validation with that of a second count."""
+        self.recounted += 1
+        self.miscounted += reported != recounted
 
     def compare(
         self, sample: Sample, top: int, x: NDArray[np.float32] | None, y: NDArray[np.generic] | None, where: str
@@ -81,5 +89,7 @@ def delivered(own: ContentFindings, data: DataContent, group: "Group") -> Delive
         recipe=WorstRecord(value=recipe[0], where=recipe[1]),
         validations=int(active.allreduce(own.validations * group.leader)),
         differing_validations=int(active.allreduce(own.differing + others)),
+        recounted_validations=int(active.allreduce(own.recounted * group.leader)),
+        miscounted_validations=int(active.allreduce(own.miscounted * group.leader)),
         data=data,
     )

@@ -19,28 +19,33 @@ def evaluation_deviation(trained: Training, precision: str) -> float | None:
     """The largest difference of a sample's outputs / bound, of a batch drawn on each rank; None of detectors.
 
     The bound is the share by which rounding may change a replayed gradient, of the outputs' root mean square norm. It
-    is the largest number there is where other samples are counted as correct than the simple path's outputs allow. The
-    same on every active rank; collective over these.
+    is the largest number there is where the last validation found other classes than the simple path's outputs allow.
+    The same on every active rank; collective over these.
     """
-    group, validation = trained.group, trained.validation
     if not isinstance(trained.objective, Classification):
         return None  # a small difference may add or remove a detection
-    own = 0.0
-    if validation.shard.steps:
-        step = group.parts.bcast(randbelow(validation.shard.steps))
-        own = _deviation(trained, validation, step, PRECISIONS[precision].rounding)
-    return group.active.allreduce(min(own, LARGEST), MPI.MAX)
+    return trained.group.active.allreduce(deviation_of_rank(trained, precision), MPI.MAX)
+
+
+def deviation_of_rank(trained: Training, precision: str) -> float:
+    """That of a batch drawn on this rank, 0 if it evaluates none. Collective over the parts of a model."""
+    validation = trained.validation
+    if not validation.shard.steps:
+        return 0.0
+    step = trained.group.parts.bcast(randbelow(validation.shard.steps))
+    return min(_deviation(trained, validation, step, PRECISIONS[precision].rounding), LARGEST)
 
 
 @torch.inference_mode()
 def _deviation(trained: Training, validation: Validation, step: int, rounding: float) -> float:
-    ((x, y, _),) = validation.loader([validation.shard.step_positions(step)])
-    correct = validation.correct(trained.execution.eval_module, [step])
+    ((x, y, indices),) = validation.loader([validation.shard.step_positions(step)])
     trained.state.module.eval()
     outputs, simple = trained.execution.eval_module(x), _by_simple_path(trained, x, y)
     trained.state.module.train()
+    classes = validation.content.classes_of(indices)
+    found = outputs.argmax(1) if classes is None else classes  # a resumed run may have validated nothing
     worst = [_worst(outputs, exact) / rounding for exact in simple]
-    possible = all(_possible(correct, exact, y, rounding) for exact in simple)
+    possible = all(_possible(found, exact, rounding) for exact in simple)
     return max(worst, default=0.0) if possible else LARGEST
 
 
@@ -67,13 +72,15 @@ def _worst(outputs: Tensor, exact: Tensor) -> float:
     return float(differences.nan_to_num(LARGEST, LARGEST).max()) / _size(exact[known])
 
 
-def _possible(correct: int, exact: Tensor, labels: Tensor, rounding: float) -> bool:
-    """Whether so many samples may be classified correctly, where rounding may exchange classes that are close."""
-    best = exact.double().nan_to_num().topk(2).values
+def _possible(classes: Tensor, exact: Tensor, rounding: float) -> bool:
+    """Whether samples may be of the classes that the validation found, where rounding may exchange ones that are close.
+
+    Samples without finite outputs are left out.
+    """
     finite = exact.isfinite().all(1)
-    close = ~finite | (best[:, 0] - best[:, 1] <= 2 * rounding * _size(exact[finite]))
-    right = exact.argmax(1) == labels
-    return int((right & ~close).sum()) <= correct <= int((right | close).sum())
+    known, found = exact[finite].double(), classes[finite]
+    lacking = known.max(1).values - known.gather(1, found[:, None])[:, 0]
+    return bool((lacking <= 2 * rounding * _size(known)).all())
 
 
 def _size(outputs: Tensor) -> float:

@@ -233,6 +233,7 @@ class Training:
         self.checks.judge(seen, self.validation.shard.steps)
         with phases.measure("replay"):
             self.validation.content.close()
+            self.validation.content.recount(result.correct, self.group)
         slowest = self.group.model.allreduce(progress.training_seconds + progress.validation_seconds, MPI.MAX)
         point = result.point(progress.epoch, slowest, progress.loss)
         progress.loss, progress.pending = point.loss, False

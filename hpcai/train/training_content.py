@@ -28,7 +28,7 @@ REPLAYED_NBYTES = 1 << 18  # of samples of a replayed batch that are compared wi
 class ModelInput:
     """What the input says of one model, and this rank's replica of it.
 
-    settings: of the case. samples: of the training set. models: that bootstrap; 1 where all samples are taken.
+    settings: of the case. samples, classes: of the training set. models: that bootstrap; 1 where all are taken.
     source: reads samples anew; None where no second implementation knows the data.
     """
 
@@ -37,6 +37,7 @@ class ModelInput:
     models: int
     replica: int
     samples: int
+    classes: int
     source: Source | None
 
     @property
@@ -63,7 +64,7 @@ class TrainingContent:
         self._draws, self._sample_of = bag(
             str(given.settings.get("SAMPLER", "")), given.samples, given.seed, given.model, given.models
         )
-        self._copies, self._recipe = SampleCopies(), RecipeCheck(given.settings, self._draws)
+        self._copies, self._recipe = SampleCopies(), RecipeCheck(given.settings, self._draws, given.classes)
         self._step = 0
         self._kept: dict[int, Integers] = {}  # delivered indices by step
         self._latest = np.empty(0, np.int64)

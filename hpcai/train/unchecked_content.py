@@ -21,3 +21,12 @@ class Unchecked:
 
     def close(self, *_: object) -> None:
         """Nothing is compared."""
+
+    def predicted(self, *_: object) -> None:
+        """Nothing is kept."""
+
+    def classes_of(self, *_: object) -> None:
+        """Nothing was kept."""
+
+    def recount(self, *_: object) -> None:
+        """Nothing is counted."""

@@ -82,14 +82,10 @@ class Validation:
 
     def warm_up(self, module: nn.Module) -> None:
         """Evaluate the first and the last batch, so that every shape has run once."""
-        self.correct(module, sorted({0, self.shard.steps - 1}) if self.shard.steps else [])
-
-    def correct(self, module: nn.Module, steps: Iterable[int]) -> int:
-        """Samples of some of this rank's batches that the model classifies correctly, outside of a validation."""
-        correct, *_ = self._evaluate(module, (self.shard.step_positions(step) for step in steps))
+        steps = sorted({0, self.shard.steps - 1}) if self.shard.steps else []
+        self._evaluate(module, (self.shard.step_positions(step) for step in steps))
         if self._loss_sum is not None:
             self._loss_sum.zero_()
-        return correct
 
     def run(self, module: nn.Module, group: Group, stop: Callable[[], bool] = _never) -> ValidationResult:
         """Evaluate this rank's samples in evaluation mode and sum over the group. Collective.
@@ -125,7 +121,9 @@ class Validation:
         for x, y, delivered in evaluated_together(self.loader(indices), parts, stop):
             self.content.note(x, y)
             logits = module(x)
-            correct += (logits.argmax(1) == y).sum()
+            classes = logits.argmax(1)
+            correct += (classes == y).sum()
+            self.content.predicted(classes, delivered)
             if self._loss_sum is not None:
                 self._loss_sum += cross_entropy(logits, y, reduction="sum")
             finite += logits.isfinite().sum()

@@ -25,6 +25,7 @@ def check_contents(training: Training, case: Case, dataset: Any, settings: Setti
         models=group.groups if "SAMPLER" in case.settings else 1,
         replica=group.place.replica,
         samples=len(dataset.train),
+        classes=dataset.number_of_classes,
         source=source_of(case).again(case.data_settings, dataset),
     )
     findings = training.checks.contents

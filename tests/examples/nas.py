@@ -20,10 +20,13 @@ COMPARED = {
 }
 
 
+EVALUATED = changed("raw.evaluation_deviation", 0.5)
+
+
 def search(*settings: str) -> Subject:
     """The made-up search with other settings."""
     result = result_of(searched(*settings))
-    return Subject(verify.cases_of(result)[0], altered(result.tests[0], with_delivered), result.environment)
+    return Subject(verify.cases_of(result)[0], altered(result.tests[0], with_delivered, EVALUATED), result.environment)
 
 
 def stopped(subject: Subject) -> Subject:

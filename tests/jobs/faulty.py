@@ -18,7 +18,7 @@ from hpcai.training import stages
 MODULES = (
     "training_faults", "evaluation_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
     "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults", "clock_faults",
-    "step_faults", "judgement_faults", "content_faults", "recipe_faults", "limit_faults",
+    "step_faults", "judgement_faults", "content_faults", "recipe_faults", "limit_faults", "vote_faults",
     "network_faults",
 )
 

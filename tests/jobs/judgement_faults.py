@@ -2,12 +2,13 @@
 
 from collections.abc import Callable
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any
 
 from planting import Fault, replaced
 
 from hpcai.train import classifier_ensemble
-from hpcai.train.validation import Validation
+from hpcai.train.validation import Validation, ValidationResult
 
 
 def first_weights_validated() -> Fault:
@@ -49,6 +50,35 @@ def every_sample_counted_as_correct() -> Fault:
         def evaluate(self: Validation, *arguments: Any) -> Any:
             _, counted, *others = genuine(self, *arguments)
             return counted, counted, *others
+
+        return evaluate
+
+    return replaced(Validation, "_evaluate", make)
+
+
+def run_reports_more_than_counted() -> Fault:
+    """A validation reports a tenth more correct samples than it counted."""
+
+    def make(genuine: Callable[..., ValidationResult]) -> Any:
+        def run(*arguments: Any) -> ValidationResult:
+            found = genuine(*arguments)
+            correct = found.correct or 0
+            return replace(found, correct=correct + max(1, correct // 10))
+
+        return run
+
+    return replaced(Validation, "run", make)
+
+
+def least_likely_class_predicted() -> Fault:
+    """A validation takes the class with the smallest output for the predicted one."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def evaluate(self: Validation, module: Any, *arguments: Any) -> Any:
+            hook = module.register_forward_hook(lambda network, inputs, outputs: -outputs)
+            found = genuine(self, module, *arguments)
+            hook.remove()
+            return found
 
         return evaluate
 

@@ -176,19 +176,17 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "evaluation": {
         "judgement_faults": (
-            "first_weights_validated",
-            "weights_swapped_while_validated",
-            "ensemble_of_other_weights",
-            "every_sample_counted_as_correct",
+            *("first_weights_validated", "weights_swapped_while_validated", "ensemble_of_other_weights"),
+            *("every_sample_counted_as_correct", "run_reports_more_than_counted", "least_likely_class_predicted"),
+        ),
+        "vote_faults": (
+            *("ensemble_counts_more_correct", "vote_counted_twice", "disagreement_doubled", "out_of_bag_in_the_bag"),
+            "members_counted_more",
         ),
         "content_faults": ("validation_on_training_images", "last_validation_on_half_of_the_samples"),
         "evaluation_faults": (
-            "sample_evaluated_twice",
-            "batch_not_asked_for",
-            "sample_evaluated_twice_by_the_ensemble",
-            "batch_lost",
-            "batch_delivered_twice",
-            "batch_lost_by_the_ensemble",
+            *("sample_evaluated_twice", "batch_not_asked_for", "sample_evaluated_twice_by_the_ensemble"),
+            *("batch_lost", "batch_delivered_twice", "batch_lost_by_the_ensemble"),
             "batch_delivered_twice_to_the_ensemble",
         ),
         "detection_faults": (

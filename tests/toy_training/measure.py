@@ -26,7 +26,7 @@ def run(
     case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str = ""
 ) -> ErrorsRaw | Stopped | None:
     """Measure one case, as `stages.run` does."""
-    return stages.run(Errors(), case, world, device, report, shutdown, folder)
+    return stages.run(Errors(case, folder), case, world, device, report, shutdown, folder)
 
 
 class Errors(Classification):

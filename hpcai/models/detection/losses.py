@@ -19,7 +19,7 @@ UNUSED = -100
 def anchor_losses(scores: Tensor, offsets: Tensor, anchors: Tensor, chosen: Sample) -> tuple[Tensor, Tensor]:
     """Score and offset loss of scores float32[N, A] and offsets float32[N, A, 4], for sampled anchors float32[A, 4]."""
     said = scores.gather(1, chosen.indices)
-    each = binary_cross_entropy_with_logits(said, chosen.foreground.float(), reduction="none")
+    each = binary_cross_entropy_with_logits(said, chosen.foreground.to(said.dtype), reduction="none")
     distance = _distance(rows(offsets, chosen.indices), encode(chosen.boxes, anchors[chosen.indices]))
     return _mean(each, chosen.there), _mean(distance, chosen.foreground)
 

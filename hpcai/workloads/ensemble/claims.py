@@ -7,7 +7,7 @@ from hpcai.claims.all_reduce_claims import ALL_REDUCE
 from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.checkpoint_claims import CHECKPOINTS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
-from hpcai.claims.delivered_claims import DELIVERED
+from hpcai.claims.delivered_claims import DELIVERED, RECOUNTED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data, is_packed
@@ -24,6 +24,7 @@ from hpcai.inputfile import Case
 from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.ensemble.record import EnsembleRaw
+from hpcai.workloads.ensemble.recount_claims import RECOUNTS
 
 LABEL = 8  # bytes of a class number
 PACKED_SAMPLE = 2 * LABEL + 4  # bytes of its class, of all and by shard, and of its checksum
@@ -146,6 +147,7 @@ CLAIMS: Claims = (
         *PIPELINED,
         *BAGS,
         *DELIVERED,
+        *(RECOUNTED, *RECOUNTS),
         *CHECKPOINTS,
         *CURVE,
         *MODELS,

@@ -1,6 +1,8 @@
 """Measures image classification by an ensemble of P models, each trained by Q ranks (HPC AI500 V3; V2: P = 1)."""
 
 from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
 
 import torch
 from msgspec import convert
@@ -10,6 +12,7 @@ from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.data import catalog
 from hpcai.data.image_dataset import Dataset, description
+from hpcai.data.source import source_of
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
 from hpcai.record.dataset import Dataset as Description
@@ -23,7 +26,9 @@ from hpcai.train.state import CurvePoint
 from hpcai.training import stages
 from hpcai.training.assembly import model_training
 from hpcai.training.totals import members_of
-from hpcai.workloads.ensemble import QUALITY
+from hpcai.workloads.ensemble import QUALITY, prediction_tables
+from hpcai.workloads.ensemble.checks import ensemble_of
+from hpcai.workloads.ensemble.predictions_file import PredictionsFile
 from hpcai.workloads.ensemble.record import Ensemble, EnsembleRaw, StoppedEnsemble
 
 
@@ -31,13 +36,19 @@ def run(
     case: Case, world: World, device: torch.device, report: stages.Report, shutdown: Shutdown, folder: str = ""
 ) -> EnsembleRaw | Stopped | None:
     """Measure one case, as `stages.run` does."""
-    return stages.run(Classification(), case, world, device, report, shutdown, folder)
+    return stages.run(Classification(case, folder), case, world, device, report, shutdown, folder)
 
 
 class Classification:
     """Image classification; the ensemble's output is the mean of its models' outputs."""
 
     loading = Loading
+
+    def __init__(self, case: Case, folder: str) -> None:
+        """folder: of the result, for the file of predictions."""
+        self._case, self._path = case, Path(folder) / prediction_tables.name(case.index)
+        self._of: Any = None
+        self._source: Any = None
 
     def open(self, case: Case, group: Group) -> Dataset:
         """The dataset, the same on every rank."""
@@ -49,17 +60,23 @@ class Classification:
 
     def assemble(self, case: Case, group: Group, device: torch.device, dataset: Dataset, graph: Graph) -> Training:
         """The training of this rank's model, ready to warm up."""
+        self._of = ensemble_of(case, self.describe(dataset))
+        self._source = source_of(case).again(case.data_settings, dataset)
         return model_training(case, group, device, dataset, graph)
 
-    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int]:
-        """Evaluation of the ensemble; meaningless after a shutdown."""
-        module, validation = trained.execution.network, trained.validation
-        votes = classifier_ensemble.evaluate(module, group, validation, trained.loader, trained.sampler, shutdown)
+    def evaluate(self, trained: Training, group: Group, shutdown: Shutdown) -> tuple[Ensemble, int] | None:
+        """Evaluation of the ensemble; None after a shutdown."""
+        module, validation, loader = trained.execution.network, trained.validation, trained.loader
+        file = PredictionsFile(self._case, group, self._of, self._source, self._path)
+        votes = classifier_ensemble.evaluate(module, group, validation, loader, trained.sampler, shutdown, file.kept)
+        if shutdown.agreed(group.active):
+            return None
         together = Ensemble(
             correct=votes.correct,
             agreeing_pairs=votes.agreeing_pairs,
             bag_evaluated=votes.bag_evaluated,
             bag_correct=votes.bag_correct,
+            recount=file.write(),
         )
         return together, votes.validation_miscounted
 

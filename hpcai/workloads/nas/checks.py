@@ -15,7 +15,17 @@ from hpcai.record.check_declarations import CheckDeclaration
 from hpcai.record.entry import Check
 from hpcai.record.record import Verdict
 from hpcai.record.trial import CurveEntry, Trial
-from hpcai.results.checks import accounted, compared, delivered, leak, network, replayed, residuals
+from hpcai.results.checks import (
+    accounted,
+    compared,
+    delivered,
+    evaluated,
+    leak,
+    network,
+    recounted,
+    replayed,
+    residuals,
+)
 from hpcai.results.measured import Before, Measured
 from hpcai.results.physical_limits import within_bound
 from hpcai.results.row import row, verdict
@@ -116,6 +126,8 @@ def search_checks(case: Case, raw: SearchRaw, model: Mapping[int, int], initial:
     yield LOST_OR_DOUBLED.of(lost_or_doubled(case, raw))
     yield TIMES.of(sum(map(_disorder, raw.trials)))
     yield declared.VALIDATED.of(_miscounted(raw))
+    yield from evaluated(raw.evaluation_deviation)
+    yield from recounted(raw.delivered)
     yield from accounted(raw.accounting)
     yield leak(QUALITY, dataset, max(correct, default=0) / dataset.validation_samples, dataset.validation_samples)
 

@@ -1,7 +1,7 @@
 """Claims about `[nas]`: dataset, trials together and one by one, and the search by its input."""
 
 from hpcai.claims.audit_claims import COPIES, OF_TRIALS
-from hpcai.claims.delivered_claims import OF_STEPS
+from hpcai.claims.delivered_claims import OF_STEPS, RECOUNTED
 from hpcai.claims.energy_claims import ENERGY
 from hpcai.claims.image_data_claims import IMAGE_DATA, image_bytes, image_data
 from hpcai.claims.loading_claims import loading_claims, trained
@@ -43,8 +43,8 @@ def _loading(where: str) -> tuple[Claim, ...]:
 CLAIMS: Claims = (
     (*IMAGE_DATA, GRANTED, *distinct_trials("raw.")),
     (
-        *(SAMPLES_IN_MEMORY, COPIES, OF_TRIALS, *SEARCH, *OF_STEPS, *TIME, *trial_claims("raw."), *_loading("raw.")),
-        *(*MEMORY, *TELEMETRY, *ENERGY),
+        *(SAMPLES_IN_MEMORY, COPIES, OF_TRIALS, *SEARCH, *OF_STEPS, RECOUNTED),
+        *(*TIME, *trial_claims("raw."), *_loading("raw."), *MEMORY, *TELEMETRY, *ENERGY),
         *processor_claims("raw"),
     ),
 )

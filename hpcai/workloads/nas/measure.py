@@ -42,6 +42,7 @@ from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
 from hpcai.search.trial_request import TrialRequest
+from hpcai.train.evaluation_check import deviation_of_rank
 from hpcai.training.assembly import same_data, trial_training
 from hpcai.training.energy_window import energy_window
 from hpcai.training.groups import ActiveGroup, in_groups
@@ -159,12 +160,9 @@ class _Search:
         builder = ChildBuilder(self.initial, self.folder, self.seed, case["INITIAL"], images)
         self.leader = self._leader(thread, builder, now) if group.leader else None
         return GroupRunner(
-            group,
-            self.device,
-            builder,
-            thread,
-            self.leader,
+            *(group, self.device, builder, thread, self.leader),
             self.log.noting(partial(trial_training, case, group, self.device, self.dataset)),
+            partial(deviation_of_rank, precision=case.precision),
             self.folder,
             now,
             self.memory,

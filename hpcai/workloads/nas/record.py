@@ -138,6 +138,10 @@ class SearchMeasured(Record, kw_only=True):
     delivered: WhatArrived = None
     processor: RanksProcessor = None
     network_check: CheckedNetwork = None
+    evaluation_deviation: Annotated[
+        float | None,
+        about("evaluation against the simple path / bound, worst sample of some trials; null in older results"),
+    ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
     ] = None

@@ -9,7 +9,7 @@ from hpcai.data.order import Shard
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.formulas.trial_schedule import number
 from hpcai.inputfile import Case
-from hpcai.record.trial import Trial
+from hpcai.record.trial import COMPLETED, Trial
 from hpcai.results.alterations import changed, repeated
 from hpcai.results.claim import Claim, Subject
 from hpcai.workloads.nas.record import SearchMeasured, SearchRaw
@@ -127,6 +127,14 @@ def _requests(subject: Subject) -> bool:
     return proposed and raw.coordinator.requests >= REQUESTS * len(raw.trials)
 
 
+def _evaluated(subject: Subject) -> bool:
+    """The evaluation of a group's first trial is compared unless it was cut or lost; older results have none."""
+    raw, found = measured(subject), measured(subject).delivered
+    older = found is None or found.recounted_validations is None
+    ended = any(trial.round == 1 and trial.end in COMPLETED for trial in raw.trials)
+    return older or raw.evaluation_deviation is not None or not ended
+
+
 def _between_nodes(subject: Subject) -> bool:
     case, apart = subject.case, measured(subject).work.between_nodes
     return apart <= (case.groups if case.degree > 1 else 0) and (apart == 0 or subject.environment.nodes > 1)
@@ -164,6 +172,7 @@ SEARCH = (
         lambda subject: subject.entry.raw.replay.steps <= subject.entry.raw.work.steps,
         changed("raw.replay.steps", 10**6),
     ),
+    Claim("evaluation_deviation of first trials", _evaluated, changed("raw.evaluation_deviation", None)),
     Claim("no more trials than TRIALS and ROUNDS", _limits, changed("settings.TRIALS", 3), example="limited"),
     Claim("coordinator: requests and proposals for each trial", _requests, changed("raw.coordinator.requests", 1)),
     Claim(

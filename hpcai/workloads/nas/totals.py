@@ -69,6 +69,7 @@ def totals(
         replay=training_checks.measured(own.findings, group),
         accounting=accounting,
         delivered=delivered(own.contents, before.content, group),
+        evaluation_deviation=_evaluation(group, runner),
         loading=loading_of(Loading, own.loading, active),
         sent=sent_by(before.all_reduce, own.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
@@ -87,6 +88,12 @@ def _work(group: Group, runner: GroupRunner, between_nodes: int) -> SearchWork:
         differing_ranks=active.allreduce(own.differing_ranks * group.leader),
         between_nodes=between_nodes,
     )
+
+
+def _evaluation(group: Group, runner: GroupRunner) -> float | None:
+    """The largest deviation of an evaluation from the simple path / bound; None where no trial was compared."""
+    deviation = group.active.allreduce(runner.totals.evaluation, MPI.MAX)
+    return deviation if group.active.allreduce(runner.totals.evaluated) else None
 
 
 def _phases(group: Group, phases: Phases) -> SearchPhases:

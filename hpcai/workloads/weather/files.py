@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai import hdf5_tables
 from hpcai.data import catalog
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.weather.box_cleaning import targets
@@ -21,8 +22,6 @@ from hpcai.record.dataset import Dataset
 from hpcai.record.result import BrokenOff
 from hpcai.workloads.weather.record import WeatherRaw, WeatherRow
 
-# h5py's exceptions for a damaged file.
-UNREADABLE = (OSError, RuntimeError, LookupError, TypeError, ValueError)
 ROUNDING = 1e-9  # relative difference of a mean by rounding on another machine
 OUTSIDE = 1e-3  # pixels by which rounding may move a mean box over the edge
 HAIR = 1000  # in this many frames one storm may be a cyclone here and a depression on another machine, by rounding
@@ -61,7 +60,7 @@ def differences(folder: Path, case: Case, test: WeatherRow) -> Iterator[str]:
         return
     try:
         found, about = detections_file.read(path, raw.dataset.validation_samples)
-    except UNREADABLE as error:
+    except hdf5_tables.UNREADABLE as error:
         yield f"{path.name} cannot be read: {error}"
         return
     if detections_file.digest(found) != raw.ensemble.sha256:

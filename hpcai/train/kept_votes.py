@@ -1,0 +1,87 @@
+"""What a rank keeps of the evaluation of all models together: its model's classes and outputs, and the votes' results.
+
+The first rank gathers them: its memory is bounded by hpcai.frozen.votes, whatever the number of models.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hpcai.comm.grid import Group
+from hpcai.data.philox import Integers
+from hpcai.frozen.votes import NOBODY, Classes, Outputs, Sampled
+
+
+class Part(NamedTuple):
+    """Of the samples of some ranks: places in the table of kept ones, and rows for these."""
+
+    places: Integers
+    rows: NDArray[Any]
+
+
+class KeptEvaluation(NamedTuple):
+    """What is kept of both splits."""
+
+    validation: "KeptVotes"
+    training: "KeptVotes"
+
+
+class KeptVotes:
+    """Classes and outputs of one split on one rank."""
+
+    def __init__(self, sampled: Sampled, classes: int) -> None:
+        self._samples, self._voted = sampled.samples, sampled.samples[sampled.voted]
+        self._own = [Part(np.empty(0, np.int64), np.empty(0, np.uint16))]
+        self._outputs = [Part(np.empty(0, np.int64), np.empty((0, classes), np.float32))]
+        self._together = [Part(np.empty(0, np.int64), np.empty(0, np.uint16))]
+
+    def note(self, indices: Integers, outputs: NDArray[np.float64]) -> None:
+        """Keep what this rank's model says of samples: outputs float64[n, classes]."""
+        self._own.append(_those_of(self._samples, indices, outputs.argmax(1).astype(np.uint16)))
+        self._outputs.append(_those_of(self._voted, indices, outputs.astype(np.float32)))
+
+    def voted(self, indices: Integers, classes: NDArray[np.int64]) -> None:
+        """Keep what all models together say of samples, on the rank that has counted their votes."""
+        self._together.append(_those_of(self._samples, indices, classes.astype(np.uint16)))
+
+    def models(self, group: Group) -> Classes | None:
+        """The classes by each model, uint16[P, S], on the first rank; None on the others. Collective."""
+        empty = np.full((group.groups, len(self._samples)), NOBODY, np.uint16)
+        return _gathered(group, _joined(self._own), empty)
+
+    def outputs(self, group: Group) -> Outputs | None:
+        """The outputs of each model, float32[P, K, classes], on the first rank; None on the others. Collective."""
+        own = _joined(self._outputs)
+        return _gathered(group, own, np.zeros((group.groups, len(self._voted), own.rows.shape[1]), np.float32))
+
+    def together(self, group: Group) -> Classes | None:
+        """The classes by all models together, uint16[S], on the first rank; None on the others. Collective."""
+        found = _gathered(group, _joined(self._together), np.full((1, len(self._samples)), NOBODY, np.uint16))
+        return None if found is None else found[0]
+
+
+def _those_of(kept: Integers, indices: Integers, rows: NDArray[Any]) -> Part:
+    """The rows of samples that are kept, in ascending order there."""
+    if not len(kept):
+        return Part(indices[:0], rows[:0])
+    places = np.minimum(np.searchsorted(kept, indices), len(kept) - 1)
+    among = kept[places] == indices
+    return Part(places[among], rows[among])
+
+
+def _joined(parts: list[Part]) -> Part:
+    return Part(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+
+
+def _gathered(group: Group, own: Part, table: NDArray[Any]) -> Any:
+    """The table with what all ranks have, on the first one; it has a row for each model, or one for all of them."""
+    models = group.across.gather(own if group.counts else None)
+    if group.coordinates.group:
+        return None
+    replicas = group.model.gather(models)
+    for parts in replicas or ():
+        for model, part in enumerate(parts):
+            if part is not None:
+                table[model % len(table), part.places] = part.rows
+    return None if replicas is None else table
