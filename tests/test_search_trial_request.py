@@ -7,7 +7,6 @@ from local_transport import LocalTransport, Thread
 
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.record.trial import Hyperparameters
-from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import (
     Claim,
     FinishedTrial,
@@ -16,6 +15,7 @@ from hpcai.search.messages import (
     line,
 )
 from hpcai.search.proposal import Proposal
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.search.trial_request import TrialRequest
 from hpcai.search.weights_file import WeightsRemoved

@@ -32,12 +32,13 @@ from hpcai.results.measured import Stopped
 from hpcai.search import journal
 from hpcai.search.child_builder import ChildBuilder
 from hpcai.search.convergence import Convergence
-from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.search.memory_limit import MemoryLimit
 from hpcai.search.messages import RecordedTrial, Result, decoded_finished_trial
 from hpcai.search.paths import search_folder
 from hpcai.search.recorded_trials import read_recorded_trials
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
