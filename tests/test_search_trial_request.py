@@ -93,7 +93,7 @@ def test_a_trial_is_requested_chosen_claimed_and_built_in_sequence() -> None:
     thread.work()
     assert request.ready and not request.ended and request.child and str(request.child.result()) == "network of 5"
     assert request.plan == TrialPlan(5, 0, 3, 7.5, 5, (WIDER,), (DEEPER,), HYPERPARAMETERS, 45, 6)
-    assert len(request.seconds) == 1 and len(request.waits) == 2 and request.rejected == 3
+    assert request.proposals.count == 1 and request.waits.count == 2 and request.rejected == 3
 
 
 def test_known_trials_are_not_sent_again() -> None:
@@ -161,7 +161,7 @@ def test_the_confirmation_of_a_result_is_distinguished() -> None:
     until(request, thread)
     transport.send(Result(0, 1, 1, 0.5, True), b"{}", b"{}")
     assert [request.poll(), request.poll()] == [True, False]
-    assert len(request.waits) == 2
+    assert request.waits.count == 2
 
 
 @pytest.mark.parametrize("steps", range(6))
