@@ -27,7 +27,7 @@ HYPERPARAMETERS = Hyperparameters(batch=32, kernel=7)
 class Suggester:
     """Suggests given networks, by attempt."""
 
-    rejected = 3
+    rejected, taken = 3, ()
 
     def __init__(self, *networks: Sequence[str]) -> None:
         self.networks, self.learnt, self.asked = networks, list[FinishedTrial](), list[tuple[int, int]]()

@@ -61,6 +61,7 @@ class _EndedTrial:
     plan: TrialPlan
     record: Trial
     found: TrialFindings  # of the group
+    taken: Sequence[str]
 
 
 class GroupRunner:
@@ -193,6 +194,7 @@ class GroupRunner:
 
     def _run_trial(self, plan: TrialPlan, shutdown: Shutdown, report: Callable[[str], None]) -> None:
         started, child, phases = self._now(), self._child(plan), Phases(self._device)
+        taken = self._leader.request.taken if self._leader else ()
         try:
             outcome = self._outcome(plan, child, phases, shutdown, report)
         except OutOfMemory:
@@ -207,7 +209,7 @@ class GroupRunner:
         self._memory.note_peak(outcome.nbytes, outcome.planned_bytes)
         found = self.totals.add(child, outcome).of_group(self._group)
         if self._leader:
-            self._save(plan, trial_record(plan, child, outcome, started), outcome, found)
+            self._save(plan, trial_record(plan, child, outcome, started), outcome, found, taken)
 
     def _outcome(
         self, plan: TrialPlan, child: Child, phases: Phases, shutdown: Shutdown, report: Callable[[str], None]
@@ -218,7 +220,9 @@ class GroupRunner:
             training.warm_up()
         return run_trial(plan, training, phases, shutdown, hooks, report)
 
-    def _save(self, plan: TrialPlan, record: Trial, outcome: TrialOutcome, found: TrialFindings) -> None:
+    def _save(
+        self, plan: TrialPlan, record: Trial, outcome: TrialOutcome, found: TrialFindings, taken: Sequence[str]
+    ) -> None:
         """Write the weights in the thread, if the trial can be a parent."""
         saved: Future[str | None] = Future()
         if outcome.training and outcome.end in COMPLETED:
@@ -226,7 +230,7 @@ class GroupRunner:
             saved = self._thread.submit(save_weights, self._folder, plan.id, state)
         else:
             saved.set_result(None)
-        self._ended_trials.append(_EndedTrial(saved, plan, record, found))
+        self._ended_trials.append(_EndedTrial(saved, plan, record, found, taken))
 
     def _return_trial(self, leader: GroupLeader) -> None:
         """Send the result of a trial whose weights are saved to the coordinator."""
@@ -236,6 +240,6 @@ class GroupRunner:
         plan, request = ended.plan, leader.request
         record = replace(ended.record, returned=self.totals.last_return, weights_sha256=digest)
         told = finished(record, plan.ancestry + plan.morphisms, self._epochs)
-        kept = GroupTrial(ended.found, request.waits, request.proposals, request.rejected)
+        kept = GroupTrial(ended.found, ended.taken, request.waits, request.proposals, request.rejected)
         self._unnoted += 1
         leader.transport.send(result(record, told), line(told), line(record), group_line(kept))

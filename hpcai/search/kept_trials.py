@@ -6,6 +6,7 @@ trained anew has a second line; the last one holds.
 
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,9 +22,13 @@ NAME = "trials.jsonl"
 
 
 class GroupTrial(Struct, frozen=True):
-    """What a group found in a trial, and what its leader had counted since the search began when the trial returned."""
+    """What a group found in a trial, and what its leader had counted since the search began when the trial returned.
+
+    taken: networks that the leader had proposed in vain before that of the trial.
+    """
 
     found: TrialFindings
+    taken: Sequence[str]
     waits: Durations
     proposals: Durations
     rejected: int

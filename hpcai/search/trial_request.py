@@ -35,6 +35,7 @@ class TrialRequest:
         self.child: Future[Child] | None = None
         self.ended = self.exhausted = False  # no more trials at all; because no new network was found
         self.proposals, self.waits = Durations(), Durations()  # proposals in the thread; waits for answers
+        self.taken: Sequence[str] = ()  # networks that were proposed in vain before that of `plan`
         self._transport, self._source, self._builder, self._thread = transport, source, builder, thread
         self._worker, self._limits = worker, limits
         self._known = 0
@@ -154,6 +155,7 @@ class TrialRequest:
         assert grant.recorded is not None or grant.place is not None
         chosen = grant.recorded or self._claimed[grant.place or 0]
         epochs, patience = self._limits(self._round)
+        self.taken = self._source.taken
         self.plan = TrialPlan(
             id=grant.id,
             worker=self._worker,

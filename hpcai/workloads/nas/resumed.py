@@ -61,6 +61,8 @@ class EarlierJobs:
     def teach(self, request: TrialRequest, suggester: Suggester, rules: SearchRules, worker: int, epochs: int) -> None:
         """Let this leader know what it knew when it chose its last trial, and had counted when that returned."""
         known = learn_again(suggester, rules, worker, returned(self.trials.trials, epochs))
+        for each in self.of_group:
+            suggester.exclude(each.taken)
         if self.of_group:
             last = self.of_group[-1]
             suggester.rejected = last.rejected

@@ -1,9 +1,10 @@
 """Claims about the seconds of a search: those of its trials, and the limit that ended it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isclose
 
-from hpcai.results.alterations import changed
+from hpcai.results.alterations import Alteration, changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.workloads.nas.checks import SKEW
 from hpcai.workloads.nas.record import OverGroups, SearchRaw
@@ -63,6 +64,36 @@ def _cut(subject: Subject) -> bool:
     return not cut or _over(subject) or _raw(subject).ended_by == "converged"
 
 
+def _interrupted(subject: Subject) -> bool:
+    raw = measured(subject)
+    return (raw.phases.interrupted is not None) == bool(raw.resumed)
+
+
+def _in_order(subject: Subject) -> bool:
+    raw = measured(subject)
+    at = [0.0, *(raw.resumed or ()), raw.phases.search + SKEW]
+    return all(one <= other for one, other in pairwise(at))
+
+
+def _apart(subject: Subject) -> bool:
+    """Whether each trial ended before a resumption, or began after it."""
+    raw = measured(subject)
+    return all(
+        trial.returned <= at + SKEW or trial.given >= at - SKEW for at in raw.resumed or () for trial in raw.trials
+    )
+
+
+def _resumed_claims(where: str) -> tuple[Claim, ...]:
+    def at(seconds: float) -> Alteration:
+        return together(changed(f"{where}resumed", [seconds]), changed(f"{where}phases.interrupted", 1.0))
+
+    return (
+        Claim("resumed: with the time that was lost", _interrupted, changed(f"{where}resumed", [0.0])),
+        Claim("resumed: at times of the search, in order", _in_order, at(1e6)),
+        Claim("resumed: no trial runs across a resumption", _apart, at(1.0)),
+    )
+
+
 TIME = (
     Claim("seconds: until the last trial returned", _last_return, changed("raw.seconds", 6.0)),
     Claim(
@@ -72,6 +103,7 @@ TIME = (
     ),
     Claim("ended_by: a limit that was reached", _ended_by, changed("raw.ended_by", "converged")),
     Claim("trials cut by the end of the time only", _cut, changed("settings.DURATION", 60.0)),
+    *_resumed_claims("raw."),
 )
 STOPPED_TIME = (
     Claim(
@@ -79,4 +111,5 @@ STOPPED_TIME = (
         lambda subject: all(trial.returned <= measured(subject).seconds + SKEW for trial in measured(subject).trials),
         changed("seconds", 1.0),
     ),
+    *_resumed_claims(""),
 )
