@@ -2,112 +2,35 @@
 
 import json
 import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
-from functools import cache
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
-from search_runs import SETTINGS, repeatable
-
-from hpcai.record.trial import Trial
-from hpcai.search import journal
+from interrupted_searches import (
+    MODES,
+    THREADS,
+    assert_complete,
+    broken_off,
+    history,
+    kill,
+    lines,
+    lose_a_rank,
+    prepared,
+    result,
+    results,
+    resumed,
+    terminate,
+    trials,
+    whole,
+)
+from launch import BENCH, ROOT, Job, mpirun, run_job, start_job, wait_until
+from search_runs import repeatable
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: RESUMED SEARCHES NOT TESTED")
 
-Json = dict[str, Any]
-INPUT = """\
-A table, and a search that is broken off
-Small
-0               TELEMETRY
-[kernels]
-16              SHAPES
-[nas]
-"""
-SMALL: Json = {**SETTINGS, "EPOCHS": 1, "ROUNDS": 6, "REPLAY": "rounds"}
-MODES: dict[str, tuple[int, Json]] = {
-    "groups": (2, SMALL),
-    "one": (1, {**SMALL, "GROUPS": 1, "REPLAY": "off", "ROUNDS": 0, "TRIALS": 7}),
-    "degree": (2, {**SMALL, "GROUPS": 1, "DEGREE": 2, "WINDOW": 3600}),
-    "both": (4, {**SMALL, "DEGREE": 2, "ROUNDS": 5}),
-    "random": (2, {**SMALL, "STRATEGY": "random", "INITIAL": "fresh", "LAG": 2}),
-    "off": (2, {**SMALL, "REPLAY": "off"}),  # time decides what a proposal knows: nothing is compared
-}
-SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "groups"]
-THREADS = {"OMP_NUM_THREADS": "1"}
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
-
-
-def prepared(folder: Path, mode: str) -> Path:
-    folder.mkdir(parents=True)
-    settings = "".join(f"{value} {key}\n" for key, value in MODES[mode][1].items())
-    (folder / "input.dat").write_text(INPUT + settings)
-    return folder
-
-
-def results(folder: Path) -> Path:
-    return next(folder.glob("results/*"))
-
-
-def result(folder: Path) -> Json:
-    found: Json = json.loads((results(folder) / "result.json").read_text())
-    return found
-
-
-def history(folder: Path) -> Path:
-    return results(folder) / "search-2" / "history.jsonl"
-
-
-def trials(folder: Path) -> Sequence[Trial]:
-    return sorted(journal.read(history(folder)), key=lambda trial: trial.id)
-
-
-def lines(folder: Path) -> int:
-    """Trials in the journal; 0 if there is none yet."""
-    return sum(path.read_bytes().count(b"\n") for path in folder.glob("results/*/search-2/history.jsonl"))
-
-
-@cache
-def whole(base: Path, mode: str) -> Sequence[Trial]:
-    """The trials of a search that nothing interrupts."""
-    folder = prepared(base / mode / "whole", mode)
-    job = run_job([BENCH], MODES[mode][0], folder, env=THREADS)
-    assert job.returncode == 0, job.stdout + job.stderr
-    assert result(folder)["tests"][0]["raw"]["resumed"] == []
-    return trials(folder)
-
-
-def broken_off(folder: Path, mode: str, end: Callable[[Job], object], count: int, *arguments: Any) -> None:
-    """A run that is ended as soon as its journal has so many lines."""
-    with start_job([BENCH, *arguments], MODES[mode][0], folder, THREADS) as job:
-        assert wait_until(lambda: lines(folder) >= count or job.process.poll() is not None, 300), job.output()
-        end(job)
-        assert job.wait(60).returncode != 0
-
-
-def resumed(folder: Path, mode: str) -> Finished:
-    return run_job([BENCH, "--resume", results(folder)], MODES[mode][0], folder, env=THREADS)
-
-
-def kill(job: Job) -> None:
-    for pid in job.ranks().values():
-        with suppress(ProcessLookupError):  # the launcher kills the others at once
-            os.kill(pid, signal.SIGKILL)
-
-
-def lose_a_rank(job: Job) -> None:
-    ranks = job.ranks()
-    os.kill(ranks[max(ranks)], signal.SIGKILL)
-
-
-def terminate(job: Job) -> None:
-    job.process.send_signal(signal.SIGTERM)
-
-
+SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "groups"]
 ENDS = [kill, *(pytest.param(end, marks=pytest.mark.slow) for end in (lose_a_rank, terminate))]
 
 
@@ -116,21 +39,6 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     folder = tmp_path_factory.mktemp("resumed")
     yield folder
     whole.cache_clear()
-
-
-def assert_complete(folder: Path, base: Path, mode: str, times: int = 1) -> None:
-    """The search has all trials, is verified, and says how often it was resumed."""
-    found, own = result(folder), trials(folder)
-    raw = found["tests"][0]["raw"]
-    assert found["tests"][0]["verdict"] == "PASSED" and found["summary"]["complete"]
-    assert [trial["id"] for trial in raw["trials"]] == [trial.id for trial in own]
-    assert len(raw["resumed"]) == times and raw["phases"]["interrupted"] > 0 and len(found["resumed"]) >= times
-    assert raw["granted"] == len(own) == len(whole(base, mode))
-    if mode != "off":
-        assert repeatable(own) == repeatable(whole(base, mode))
-    assert not [*results(folder).glob(".checkpoints")]
-    verified = run_job([BENCH, "--verify", results(folder)], None, folder)
-    assert verified.returncode == 0, verified.stdout
 
 
 @pytest.mark.parametrize("mode", ["groups", *SLOW])
@@ -190,9 +98,7 @@ def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
 
 @pytest.mark.slow
 def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path) -> None:
-    folder = prepared(base / "groups" / "sweep", "groups")
-    input_file = folder / "input.dat"
-    input_file.write_text(input_file.read_text() + "1 2 SEED\n")
+    folder = prepared(base / "groups" / "sweep", "groups", SEED="1 2")
     second = "results/*/search-3/history.jsonl"
     with start_job([BENCH], 2, folder, THREADS) as job:
         assert wait_until(lambda: [1 for path in folder.glob(second) if path.read_bytes()], 300), job.output()
@@ -204,6 +110,40 @@ def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path
     assert history(folder).stat().st_mtime_ns == first.st_mtime_ns and job.stdout.count("\nWR") == 2
     raws = [entry["raw"] for entry in result(folder)["tests"]]
     assert [len(raw["resumed"]) for raw in raws] == [0, 1]
+    assert repeatable(trials(folder)) == repeatable(whole(base, "groups"))
+
+
+@pytest.mark.slow
+def test_a_recorded_search_goes_on(base: Path) -> None:
+    whole(base, "groups")
+    recording = history(base / "groups" / "whole")
+    folder = prepared(base / "groups" / "recorded", "groups", REPLAY=f"file:{recording}", ROUNDS=0)
+    broken_off(folder, "groups", kill, 4)
+    job = resumed(folder, "groups")
+    assert job.returncode == 0, job.stdout + job.stderr
+    assert_complete(folder, base, "groups")
+
+
+@pytest.mark.slow
+def test_the_clock_of_a_search_goes_on(base: Path) -> None:
+    folder = prepared(base / "off" / "duration", "off", ROUNDS=0, DURATION=40)
+    broken_off(folder, "off", terminate, 2)
+    job = resumed(folder, "off")
+    assert job.returncode == 0, job.stdout + job.stderr
+    raw = result(folder)["tests"][0]["raw"]
+    assert raw["ended_by"] == "duration" and raw["phases"]["search"] >= 40 and len(raw["resumed"]) == 1
+    assert run_job([BENCH, "--verify", results(folder)], None, folder).returncode == 0
+
+
+@pytest.mark.slow
+def test_a_search_without_a_trial_begins_anew(base: Path) -> None:
+    folder = prepared(base / "groups" / "anew", "groups")
+    job = run_job([FAILING, "0", "noting", "1", "kill"], 2, folder, env=THREADS)
+    assert job.returncode != 0 and lines(folder) == 0
+    job = resumed(folder, "groups")
+    assert job.returncode == 0, job.stdout + job.stderr
+    raw = result(folder)["tests"][0]["raw"]
+    assert raw["resumed"] == [] and raw["phases"]["interrupted"] is None
     assert repeatable(trials(folder)) == repeatable(whole(base, "groups"))
 
 

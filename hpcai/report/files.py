@@ -71,7 +71,8 @@ def write(folder: Path, result: Result, known: Digests | None = None) -> None:
 
     Files of a search that goes on are not listed: they change.
     """
-    made, measured = contents(result), [*result.tests, *filter(None, [result.broken_off])]
+    measured: list[Any] = [*result.tests, *filter(None, [result.broken_off])]
+    made = contents(result)
     listed = {None, *(test.index for test in measured)}
     others = (known or Digests(folder)).of_others(made, recorded_digests(result))
     publish(folder, made, {name: digest for name, digest in others.items() if test_of(name) in listed})

@@ -31,7 +31,7 @@ class Suggester:
     def __init__(self, case: Case, worker: int, initial: Graph, memory: MemoryLimit, folder: Path) -> None:
         """`folder` holds the weights of trials that can become parents."""
         self.rejected = 0
-        self.taken: list[str] = []
+        self.taken: Sequence[str] = ()
         self._case, self._worker, self._memory, self._folder = case, worker, memory, folder
         self._history = TrialHistory(initial, case.seed)
         self._limits = Limits(case["DEPTH"], case["PARAMETERS"], lambda graph: memory.fits(graph, self._batches[0]))
