@@ -42,7 +42,7 @@ TRIALS = (
 def beside(record: Trial, text: bytes, **values: Any) -> KeptTrial:
     group = GroupTrial(TrialFindings(), ("taken",), Durations(1, 0.5, 0.5), Durations(2, 1.0, 0.7), 3)
     facts = {"seconds": record.returned, "utc": 1e9 + record.returned, "requests": 9, "duplicates": 1, **values}
-    facts |= {"busy_seconds": 0.1, "interrupted": 0.0, "resumed": ()}
+    facts |= {"busy_seconds": 0.1, "began": 1e9, "interrupted": 0.0, "resumed": ()}
     return KeptTrial(trial=record.id, sha256=sha256(text).hexdigest(), group=Raw(group_line(group)), **facts)
 
 

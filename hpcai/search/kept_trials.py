@@ -37,15 +37,16 @@ class GroupTrial(Struct, frozen=True):
 class KeptTrial(Struct, frozen=True):
     """A trial as rank 0 keeps it: `group` is a GroupTrial, which only its leader reads.
 
-    sha256: of its line in the journal. seconds: of the search, and utc: since 1970, when it was written. requests,
-    duplicates, busy_seconds: of the coordinator since the search began. interrupted: seconds of all interruptions.
-    resumed: seconds of the search at which it was resumed.
+    sha256: of its line in the journal. seconds: of the search, and utc: since 1970, when it was written. began: as utc,
+    when the search began. requests, duplicates, busy_seconds: of the coordinator since then. interrupted: seconds of
+    all interruptions. resumed: seconds of the search at which it was resumed.
     """
 
     trial: int
     sha256: str
     seconds: float
     utc: float
+    began: float
     requests: int
     duplicates: int
     busy_seconds: float

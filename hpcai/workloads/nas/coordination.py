@@ -80,12 +80,13 @@ class Coordination:
             self._convergence.add(journal.decode(text), decoded_finished_trial(finished).chain)
 
     def _beside(self, result: Result, text: bytes, of_group: bytes) -> KeptTrial:
-        counts = self._coordinator.counts
+        counts, seconds, utc = self._coordinator.counts, self._now(), clock.utc_instant().timestamp()
         return KeptTrial(
             trial=result.id,
             sha256=sha256(text).hexdigest(),
-            seconds=self._now(),
-            utc=clock.utc_instant().timestamp(),
+            seconds=seconds,
+            utc=utc,
+            began=self._clock.began or utc - seconds,
             requests=counts.requests,
             duplicates=counts.duplicates,
             busy_seconds=self.transport.busy_seconds,

@@ -93,6 +93,7 @@ class _Search:
         self.log = ModelLog(case, active, device, str(folder.parent))
         self.seed, self.group, copy = case.seed, active.group, active.copy
         self.report, self.shutdown, self.account = report, shutdown, PhaseAccount()
+        self.begin = 0.0  # reading of this rank's clock when the search began, or would have begun in this job
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
@@ -131,22 +132,23 @@ class _Search:
 
     def run(self, shutdown: Shutdown) -> GroupRunner:
         """The search itself."""
-        images = self._images()
-        if self.case.index == 1:
-            self.phases.seconds["start_up"] = clock.since_process_start()
-        shutdown.barrier(self.group.active)
-        self.log.mark()
-        before = self.earlier.clock
-        with self.energy.region(shutdown, before.seconds + before.interrupted):
-            begin = common_start(self.group.active) - before.seconds
-            # the thread may still build a network
-            with self.phases.measure("search"), ThreadPoolExecutor(1, "hpcai-search") as thread:
-                runner = self._runner(thread, images, lambda: clock.now() - begin)
-                self.log.mark()
-                runner.run(shutdown, self.report)
-                self.log.mark()
-                self._wait_for_all(shutdown)
-            self.accounting = self.account.closed(self.phases, self.group.active)
+        images, before = self._images(), self.earlier.clock
+        with ThreadPoolExecutor(1, "hpcai-search") as thread:
+            with self.phases.measure("set_up"):  # it learns the trials of earlier jobs
+                runner = self._runner(thread, images, lambda: clock.now() - self.begin)
+            if self.case.index == 1:
+                self.phases.seconds["start_up"] = clock.since_process_start()
+            shutdown.barrier(self.group.active)
+            self.log.mark()
+            with self.energy.region(shutdown, before.elapsed):
+                self.begin = common_start(self.group.active) - before.seconds
+                with self.phases.measure("search"):
+                    self.log.mark()
+                    runner.run(shutdown, self.report)
+                    self.log.mark()
+                    self._wait_for_all(shutdown)
+                    thread.shutdown()  # it may still build a network
+                self.accounting = self.account.closed(self.phases, self.group.active)
         self.log.write_trials(self.dataset)
         return runner
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from mpi4py import MPI
 from msgspec import convert, to_builtins
 
+from hpcai import clock
 from hpcai.clock import Phases
 from hpcai.comm.grid import Group
 from hpcai.comm.world import broadcast
@@ -27,13 +28,19 @@ from hpcai.training.times import PhaseAccount
 class SearchClock:
     """The clock of a search that is resumed, the same on every active rank.
 
-    seconds: of the search when its last trial was noted. interrupted: seconds of all interruptions. resumed: seconds of
-    the search at each resumption.
+    began: when the search began, seconds since 1970. seconds: of the search when its last trial was noted. interrupted:
+    seconds of all interruptions. resumed: seconds of the search at each resumption.
     """
 
+    began: float = 0.0
     seconds: float = 0.0
     interrupted: float = 0.0
     resumed: tuple[float, ...] = ()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the search began, with all interruptions; 0 if this job begins it."""
+        return max(0.0, clock.utc_instant().timestamp() - self.began) if self.resumed else 0.0
 
     def restore(self, phases: Phases, account: PhaseAccount) -> None:
         """Count the time of the earlier jobs' searches; the time without one is a phase of its own."""
@@ -78,14 +85,14 @@ def earlier_jobs(
     began the test, seconds since 1970, on rank 0.
     """
     found = _read(storage, kept, duration) if group.active.rank == 0 else EarlierTrials()
-    clock = convert(broadcast(group.active, to_builtins(_clock(found, begun))), SearchClock)
+    at = convert(broadcast(group.active, to_builtins(_clock(found, begun))), SearchClock)
     if group.leader:
         found = _received(broadcast(leaders, _sent(found)))
     worker = group.coordinates.group
     own = [trial for trial in found.trials if trial.worker == worker]
     of_group = [group_of(each) for trial, each in zip(found.trials, found.kept, strict=True) if trial.worker == worker]
     own = convert(broadcast(group.model, to_builtins(own)), list[Trial])
-    return EarlierJobs(clock, own, of_group, found)
+    return EarlierJobs(at, own, of_group, found)
 
 
 def _read(storage: SearchStorage, kept: Path, duration: float) -> EarlierTrials:
@@ -104,7 +111,7 @@ def _clock(found: EarlierTrials, begun: float) -> SearchClock:
         return SearchClock()
     last = found.kept[-1]
     interrupted = last.interrupted + max(0.0, begun - last.utc)
-    return SearchClock(last.seconds, interrupted, (*last.resumed, last.seconds))
+    return SearchClock(last.began, last.seconds, interrupted, (*last.resumed, last.seconds))
 
 
 def _sent(found: EarlierTrials) -> list[tuple[str, str]]:
