@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,9 +28,20 @@ from interrupted_searches import (
 from launch import BENCH, ROOT, Job, mpirun, run_job, start_job, wait_until
 from search_runs import repeatable
 
+from hpcai.record import check_declarations as declared
+from hpcai.workloads.nas.checks import LOST_OR_DOUBLED
+
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: RESUMED SEARCHES NOT TESTED")
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
+FAULTY = ROOT / "tests" / "jobs" / "resumption_faults.py"
+FAULTS = {
+    "clock_of_a_search_begins_anew": {declared.CLAIMS.name},
+    "work_of_earlier_jobs_forgotten": {declared.EXECUTED.name},
+    "findings_of_earlier_jobs_forgotten": {declared.CLAIMS.name},
+    "trials_of_earlier_jobs_not_counted": {LOST_OR_DOUBLED.name},
+}
+FIRST, *OTHERS = FAULTS
 SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "groups"]
 ENDS = [kill, *(pytest.param(end, marks=pytest.mark.slow) for end in (lose_a_rank, terminate))]
 
@@ -159,3 +171,16 @@ def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
         ended = job.wait(300)
     assert ended.returncode == 0 and ended.stderr.count("run_until_done.sh: ended with") == 2
     assert_complete(folder, base, "groups", times=2)
+
+
+@pytest.mark.parametrize("fault", [FIRST, *(pytest.param(fault, marks=pytest.mark.slow) for fault in OTHERS)])
+def test_a_search_that_goes_on_wrong_fails(base: Path, fault: str) -> None:
+    source = base / "groups" / "faulty"
+    if not source.exists():
+        broken_off(prepared(source, "groups"), "groups", kill, 7)
+    folder = base / "groups" / fault
+    shutil.copytree(source, folder)
+    job = run_job([FAULTY, fault, "--resume", results(folder)], 2, folder, env=THREADS)
+    checks = result(folder)["tests"][0]["checks"]
+    assert {check["name"] for check in checks if check["verdict"] == "FAILED"} == FAULTS[fault], job.stderr
+    assert job.returncode == 1

@@ -212,6 +212,12 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "precision_faults": ("skipped_step_credited",),
         "data_faults": ("loading_not_summed_over_ranks", "loading_counted_twice"),
         "shard_faults": ("each_shard_credited",),
+        "resumption_faults": (
+            "work_of_earlier_jobs_forgotten",
+            "findings_of_earlier_jobs_forgotten",
+            "trials_of_earlier_jobs_not_counted",
+            "clock_of_a_search_begins_anew",
+        ),
         "stage_faults": ("each_stage_credited",),
     },
     "files": {

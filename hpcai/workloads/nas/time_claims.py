@@ -59,6 +59,13 @@ def _ended_by(subject: Subject) -> bool:
     return reached[raw.ended_by]
 
 
+def _one_by_one(subject: Subject) -> bool:
+    """Whether a group began no trial before its last step of the one before."""
+    groups = by_worker(subject.case, measured(subject)).values()
+    pairs = [pair for trials in groups for pair in pairwise(sorted(trials, key=lambda trial: trial.round))]
+    return all(later.started >= entry.seconds - SKEW for earlier, later in pairs for entry in earlier.curve[-1:])
+
+
 def _cut(subject: Subject) -> bool:
     cut = any(trial.end == "time" for trial in _raw(subject).trials)
     return not cut or _over(subject) or _raw(subject).ended_by == "converged"
@@ -83,11 +90,12 @@ def _apart(subject: Subject) -> bool:
     )
 
 
-def _resumed_claims(where: str) -> tuple[Claim, ...]:
+def _order_claims(where: str) -> tuple[Claim, ...]:
     def at(seconds: float) -> Alteration:
         return together(changed(f"{where}resumed", [seconds]), changed(f"{where}phases.interrupted", 1.0))
 
     return (
+        Claim("trials: one after the other in a group", _one_by_one, changed(f"{where}trials.2.started", 0.0)),
         Claim("resumed: with the time that was lost", _interrupted, changed(f"{where}resumed", [0.0])),
         Claim("resumed: at times of the search, in order", _in_order, at(1e6)),
         Claim("resumed: no trial runs across a resumption", _apart, at(1.0)),
@@ -103,7 +111,7 @@ TIME = (
     ),
     Claim("ended_by: a limit that was reached", _ended_by, changed("raw.ended_by", "converged")),
     Claim("trials cut by the end of the time only", _cut, changed("settings.DURATION", 60.0)),
-    *_resumed_claims("raw."),
+    *_order_claims("raw."),
 )
 STOPPED_TIME = (
     Claim(
@@ -111,5 +119,5 @@ STOPPED_TIME = (
         lambda subject: all(trial.returned <= measured(subject).seconds + SKEW for trial in measured(subject).trials),
         changed("seconds", 1.0),
     ),
-    *_resumed_claims(""),
+    *_order_claims(""),
 )
