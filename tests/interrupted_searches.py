@@ -17,11 +17,9 @@ from hpcai.search import journal
 
 Json = dict[str, Any]
 INPUT = """\
-A table, and a search that is broken off
+A search that is broken off
 Small
 0               TELEMETRY
-[kernels]
-16              SHAPES
 [nas]
 """
 SMALL: Json = {**SETTINGS, "EPOCHS": 1, "ROUNDS": 6, "REPLAY": "rounds"}
@@ -53,7 +51,7 @@ def result(folder: Path) -> Json:
 
 
 def history(folder: Path) -> Path:
-    return results(folder) / "search-2" / "history.jsonl"
+    return results(folder) / "search-1" / "history.jsonl"
 
 
 def trials(folder: Path) -> Sequence[Trial]:
@@ -62,7 +60,7 @@ def trials(folder: Path) -> Sequence[Trial]:
 
 def lines(folder: Path) -> int:
     """Trials in the journal; 0 if there is none yet."""
-    return sum(path.read_bytes().count(b"\n") for path in folder.glob("results/*/search-2/history.jsonl"))
+    return sum(path.read_bytes().count(b"\n") for path in folder.glob("results/*/search-1/history.jsonl"))
 
 
 @cache

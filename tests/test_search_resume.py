@@ -60,13 +60,13 @@ def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
 ) -> None:
     folder = prepared(base / mode / end.__name__, mode)
     broken_off(folder, mode, end, 3)
-    before, earlier = result(folder), history(folder).read_bytes().splitlines()
-    assert [entry["index"] for entry in before["tables"]] == [1] and not before["tests"]
+    earlier = history(folder).read_bytes().splitlines()
+    assert not result(folder)["tests"]
     job = resumed(folder, mode)
     assert job.returncode == 0, job.stdout + job.stderr
     kept = [line for line in earlier if json.loads(line)["end"] != "time"]
     assert history(folder).read_bytes().splitlines()[: len(kept)] == kept
-    assert result(folder)["tables"] == before["tables"] and job.stdout.count("\nResumed at ") == 1
+    assert job.stdout.count("\nResumed at ") == job.stdout.count("\nWR") == 1
     assert_complete(folder, base, mode)
 
 
@@ -93,7 +93,7 @@ def test_a_search_is_killed_and_resumed_several_times(base: Path) -> None:
 def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
     folder = prepared(base / "groups" / "damaged", "groups")
     broken_off(folder, "groups", kill, 4)
-    path = results(folder) / "search-2" / f"{trials(folder)[0].id}.safetensors"
+    path = results(folder) / "search-1" / f"{trials(folder)[0].id}.safetensors"
     moved = path.rename(folder / path.name)
     job = resumed(folder, "groups")
     assert job.returncode == 3 and f"{path} cannot be read: trials can descend from trial 1" in job.stderr
@@ -111,7 +111,7 @@ def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
 @pytest.mark.slow
 def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path) -> None:
     folder = prepared(base / "groups" / "sweep", "groups", SEED="1 2")
-    second = "results/*/search-3/history.jsonl"
+    second = "results/*/search-2/history.jsonl"
     with start_job([BENCH], 2, folder, THREADS) as job:
         assert wait_until(lambda: [1 for path in folder.glob(second) if path.read_bytes()], 300), job.output()
         kill(job)
