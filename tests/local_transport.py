@@ -5,8 +5,9 @@ from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from typing import Any
 
-from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.messages import Answer, Request, decoded_answer, decoded_request, encoded
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.weights_file import WeightsRemoved
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from hpcai.formulas.trial_schedule import number
 from hpcai.record.trial import Hyperparameters
-from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.messages import (
     Ask,
     Claim,
@@ -31,6 +31,7 @@ from hpcai.search.messages import (
     encoded,
     line,
 )
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.trial_cache import MOST_PARENTS
 
 Json = dict[str, Any]

@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from sampled_parameters import one_in
 from simulated_workers import Search
 
-from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.messages import NOTED, Claim, Forgo, Noted, Request, Result, decoded_request
+from hpcai.search.search_rules import SearchRules
 
 SEEDS = st.integers(0, 10**6)
 LINES = (b"{}", b"{}")

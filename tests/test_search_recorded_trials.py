@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from simulated_workers import HYPERPARAMETERS, Search
 
-from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import RecordedTrial
+from hpcai.search.search_rules import SearchRules
 
 Json = dict[str, Any]
 SEEDS = st.integers(0, 10**6)

@@ -14,9 +14,9 @@ from hpcai.errors import DataError, InputError
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.report import checksums
 from hpcai.search import storage as storage_module
-from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import line
 from hpcai.search.recorded_trials import read_recorded_trials
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.storage import JOURNAL, REMOVE_EVERY, SearchStorage
 from hpcai.search.weights_file import weights_file
 

@@ -7,8 +7,9 @@ import pytest
 
 from hpcai.networks.morphism import Deepen
 from hpcai.record.trial import Hyperparameters
-from hpcai.search.coordinator import Coordinator, Counts, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.messages import Ask, Claim, End, FinishedTrial, Forgo, Granted, History, Noted, Result, Retire, line
+from hpcai.search.search_rules import Counts, SearchRules
 
 Json = dict[str, Any]
 CHAIN = (Deepen("stem_relu", 3),) * 400  # tens of kB: MPI sends it when it is received

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hpcai.search import trial_cache as cache_module
-from hpcai.search.coordinator import Coordinator, SearchRules
+from hpcai.search.coordinator import Coordinator
 from hpcai.search.lagged_trial_cache import LaggedTrialCache
 from hpcai.search.messages import Ask, Claim, Result
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.trial_cache import BEST_IN_REPLY, MOST_IN_REPLY, CachedTrial, TrialCache, selected
 
 VALUES = st.lists(st.integers(0, 50), max_size=300)

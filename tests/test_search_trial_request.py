@@ -7,7 +7,6 @@ from local_transport import LocalTransport, Thread
 
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.record.trial import Hyperparameters
-from hpcai.search.coordinator import SearchRules
 from hpcai.search.messages import (
     Claim,
     FinishedTrial,
@@ -16,6 +15,7 @@ from hpcai.search.messages import (
     line,
 )
 from hpcai.search.proposal import Proposal
+from hpcai.search.search_rules import SearchRules
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.search.trial_request import TrialRequest
 from hpcai.search.weights_file import WeightsRemoved
@@ -27,7 +27,7 @@ HYPERPARAMETERS = Hyperparameters(batch=32, kernel=7)
 class Suggester:
     """Suggests given networks, by attempt."""
 
-    rejected = 3
+    rejected, taken = 3, ()
 
     def __init__(self, *networks: Sequence[str]) -> None:
         self.networks, self.learnt, self.asked = networks, list[FinishedTrial](), list[tuple[int, int]]()
@@ -93,7 +93,7 @@ def test_a_trial_is_requested_chosen_claimed_and_built_in_sequence() -> None:
     thread.work()
     assert request.ready and not request.ended and request.child and str(request.child.result()) == "network of 5"
     assert request.plan == TrialPlan(5, 0, 3, 7.5, 5, (WIDER,), (DEEPER,), HYPERPARAMETERS, 45, 6)
-    assert len(request.seconds) == 1 and len(request.waits) == 2 and request.rejected == 3
+    assert request.proposals.count == 1 and request.waits.count == 2 and request.rejected == 3
 
 
 def test_known_trials_are_not_sent_again() -> None:
@@ -161,7 +161,7 @@ def test_the_confirmation_of_a_result_is_distinguished() -> None:
     until(request, thread)
     transport.send(Result(0, 1, 1, 0.5, True), b"{}", b"{}")
     assert [request.poll(), request.poll()] == [True, False]
-    assert len(request.waits) == 2
+    assert request.waits.count == 2
 
 
 @pytest.mark.parametrize("steps", range(6))

@@ -83,7 +83,7 @@ def _spans(subject: Subject) -> bool:
     """
     sampled, entry = sampled_of(subject), subject.entry
     kept: Checkpoints | None = getattr(entry.raw, "checkpoints", None)
-    if kept is not None and kept.resumed:
+    if (kept is not None and kept.resumed) or getattr(entry.raw, "resumed", None):
         return True
     if sampled is None or not sampled.series or not isinstance(entry, Row):
         return True

@@ -14,6 +14,7 @@ from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing
 from hpcai.report.entries import blocks, result_csv, rows_csv
 from hpcai.report.replacing import publish, replace
+from hpcai.search.paths import test_of
 from hpcai.workloads import registry
 
 SERIES, RESULT = "series.h5", "result.json"
@@ -66,9 +67,15 @@ def contents(result: Result) -> dict[str, bytes]:
 
 
 def write(folder: Path, result: Result, known: Digests | None = None) -> None:
-    """Write or replace the files, SHA256SUMS last. known: digests of the other files of the folder, kept by a run."""
+    """Write or replace the files, SHA256SUMS last. known: digests of the other files of the folder, kept by a run.
+
+    Files of a search that goes on are not listed: they change.
+    """
+    measured: list[Any] = [*result.tests, *filter(None, [result.broken_off])]
     made = contents(result)
-    publish(folder, made, (known or Digests(folder)).of_others(made, recorded_digests(result)))
+    listed = {None, *(test.index for test in measured)}
+    others = (known or Digests(folder)).of_others(made, recorded_digests(result))
+    publish(folder, made, {name: digest for name, digest in others.items() if test_of(name) in listed})
 
 
 def recorded_digests(result: Result) -> dict[str, str]:

@@ -25,37 +25,9 @@ from hpcai.search.messages import (
     history,
 )
 from hpcai.search.recorded_trials import RecordedTrials
-from hpcai.search.trial_cache import TrialCache
+from hpcai.search.search_rules import Counts, SearchRules, known_trials
 
 Reply = tuple[int, bytes]  # the worker that it is for, and the encoded answer
-
-
-@dataclass(frozen=True)
-class SearchRules:
-    """When a search ends, and what a trial may know.
-
-    `trials` and `rounds`: no limit if 0. `lag`: None where a trial may know all results so far; else it knows those of
-    the rounds that are more than so many rounds back. `recorded`: trials by number that are run again; then nothing is
-    proposed.
-    """
-
-    workers: int
-    trials: int = 0
-    rounds: int = 0
-    lag: int | None = None
-    recorded: dict[int, RecordedTrial] | None = None
-
-
-@dataclass
-class Counts:
-    """What the coordinator was asked, and what it did."""
-
-    requests: int = 0
-    granted: int = 0
-    duplicates: int = 0
-    returned: int = 0
-    retired: int = 0
-    ended_by: str = ""
 
 
 @dataclass
@@ -65,12 +37,6 @@ class _Worker:
     running: set[int] = field(default_factory=set)
     returned: int = 0
     retired: bool = False
-
-
-def _trials(rules: SearchRules) -> TrialCache | LaggedTrialCache | RecordedTrials:
-    if rules.recorded is not None:
-        return RecordedTrials(rules.recorded, rules.workers, rules.trials, rules.rounds)
-    return TrialCache(rules.workers) if rules.lag is None else LaggedTrialCache(rules.workers, rules.lag)
 
 
 class Coordinator:
@@ -84,10 +50,20 @@ class Coordinator:
         self._over = False
         self._workers = [_Worker() for _ in range(rules.workers)]
         self._networks: set[str] = set()
-        self._trials = _trials(rules)
+        self._trials = known_trials(rules)
         self._asking: dict[int, list[Ask]] = {}  # by the round, or the recorded trial, that they wait for
         self._claims: dict[int, Claim] = {}  # by the number that the trial would have
         self._next_claim = 1  # the number whose claim is decided next, where claims have an order
+        self._restored: set[int] = set()  # numbers of trials of earlier jobs, which nobody claims
+
+    def restore(self, trials: Iterable[tuple[Result, bytes, str]], counts: Counts) -> None:
+        """Go on after trials that returned, in this order: with the FinishedTrial's line and the network's digest."""
+        for result, finished, network in trials:
+            self._workers[result.worker].returned = result.round
+            self._networks.add(network)
+            self._restored.add(result.id)
+            self._trials.add(result.round, result.id, result.value, result.parent, finished)
+        self.counts = counts
 
     def handle(self, message: Request, now: float, lines: Sequence[bytes] = ()) -> Iterator[Reply]:
         """Handle a worker's message at `now` seconds; the replies that are due, to that worker or to others."""
@@ -214,13 +190,16 @@ class Coordinator:
             yield claim.worker, self._decide(claim, now)
 
     def _next_claims(self) -> Iterator[int]:
-        """Numbers of the next claims that have arrived; workers that have left are skipped."""
+        """Numbers of the next claims that have arrived; those that nobody makes are skipped."""
         while self._claims:
-            while self._workers[(self._next_claim - 1) % self.rules.workers].retired:
+            while self._is_skipped(self._next_claim):
                 self._next_claim += 1
             if self._next_claim not in self._claims:
                 return
             yield self._next_claim
+
+    def _is_skipped(self, trial: int) -> bool:
+        return trial in self._restored or self._workers[(trial - 1) % self.rules.workers].retired
 
     def _decide(self, claim: Claim, now: float) -> bytes:
         """Grant the first claimed network that is not taken; or all are taken, or the search is over."""

@@ -2,7 +2,7 @@
 
 import sys
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,12 +17,13 @@ from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import broadcast
 from hpcai.errors import HpcaiError
-from hpcai.formulas.learning_curve import value
 from hpcai.record.trial import COMPLETED, Trial
 from hpcai.search.child_builder import Child, ChildBuilder
-from hpcai.search.group_totals import GroupTotals
+from hpcai.search.earlier_trials import finished, result
+from hpcai.search.group_totals import GroupTotals, TrialFindings
+from hpcai.search.kept_trials import GroupTrial, group_line
 from hpcai.search.memory_limit import MemoryLimit
-from hpcai.search.messages import FinishedTrial, Result, Retire, line
+from hpcai.search.messages import Retire, line
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.search.trial_request import TrialRequest
@@ -32,6 +33,7 @@ from hpcai.train.loop import Training
 
 REQUEST_AT = 0.5  # share of a trial's steps, from which on the next trial is requested
 PAUSE = 0.0005  # seconds between two polls of a leader that waits
+LOST = "it lost a trial before the search was resumed"
 
 
 class OutOfMemory(Exception):
@@ -58,6 +60,8 @@ class _EndedTrial:
     saved: Future[str | None]  # SHA-256 of the weights
     plan: TrialPlan
     record: Trial
+    found: TrialFindings  # of the group
+    taken: Sequence[str]
 
 
 class GroupRunner:
@@ -96,9 +100,18 @@ class GroupRunner:
         self._unnoted = 0
         self._message_error: Exception | None = None
 
+    def restore(self, trials: Sequence[Trial], found: Iterable[TrialFindings]) -> None:
+        """Go on after the group's trials of earlier jobs; its leader knows what was found in them."""
+        self.totals.restore(trials, found)
+        for trial in trials:
+            self._round = trial.round + 1
+            self._memory.note_peak(trial.nbytes, trial.planned_bytes)
+            self.left = LOST if trial.end == "lost" else ""
+
     def run(self, shutdown: Shutdown, report: Callable[[str, float], None]) -> None:
         """Run trials until there are no more."""
-        self._request(self._round)
+        if not self.left:
+            self._request(self._round)
         while not self.left and (plan := self._next(shutdown)) is not None:
             self._run_trial(plan, shutdown, lambda text: report(text, self._share()))
             self._round += 1
@@ -186,6 +199,7 @@ class GroupRunner:
 
     def _run_trial(self, plan: TrialPlan, shutdown: Shutdown, report: Callable[[str], None]) -> None:
         started, child, phases = self._now(), self._child(plan), Phases(self._device)
+        taken = self._leader.request.taken if self._leader else ()
         try:
             outcome = self._outcome(plan, child, phases, shutdown, report)
         except OutOfMemory:
@@ -198,9 +212,9 @@ class GroupRunner:
             outcome = TrialOutcome([], "lost", dict(phases.seconds))
         outcome.planned_bytes = self._memory.planned(child.graph, plan.hyperparameters.batch)
         self._memory.note_peak(outcome.nbytes, outcome.planned_bytes)
-        self.totals.add(child, outcome)
+        found = self.totals.add(child, outcome).of_group(self._group)
         if self._leader:
-            self._save(plan, trial_record(plan, child, outcome, started), outcome)
+            self._save(plan, trial_record(plan, child, outcome, started), outcome, found, taken)
 
     def _outcome(
         self, plan: TrialPlan, child: Child, phases: Phases, shutdown: Shutdown, report: Callable[[str], None]
@@ -211,7 +225,9 @@ class GroupRunner:
             training.warm_up()
         return run_trial(plan, training, phases, shutdown, hooks, report)
 
-    def _save(self, plan: TrialPlan, record: Trial, outcome: TrialOutcome) -> None:
+    def _save(
+        self, plan: TrialPlan, record: Trial, outcome: TrialOutcome, found: TrialFindings, taken: Sequence[str]
+    ) -> None:
         """Write the weights in the thread, if the trial can be a parent."""
         saved: Future[str | None] = Future()
         if outcome.training and outcome.end in COMPLETED:
@@ -219,24 +235,16 @@ class GroupRunner:
             saved = self._thread.submit(save_weights, self._folder, plan.id, state)
         else:
             saved.set_result(None)
-        self._ended_trials.append(_EndedTrial(saved, plan, record))
+        self._ended_trials.append(_EndedTrial(saved, plan, record, found, taken))
 
     def _return_trial(self, leader: GroupLeader) -> None:
         """Send the result of a trial whose weights are saved to the coordinator."""
         ended = self._ended_trials.popleft()
         digest = ended.saved.result()
         self.totals.last_return = self._now()
-        plan = ended.plan
+        plan, request = ended.plan, leader.request
         record = replace(ended.record, returned=self.totals.last_return, weights_sha256=digest)
-        finished = FinishedTrial(
-            id=plan.id,
-            round=plan.round,
-            value=value(record, self._epochs),
-            accuracy=record.accuracy,
-            parent=record.end in COMPLETED,
-            chain=plan.ancestry + plan.morphisms,
-            hyperparameters=plan.hyperparameters,
-        )
+        told = finished(record, plan.ancestry + plan.morphisms, self._epochs)
+        kept = GroupTrial(ended.found, ended.taken, request.waits, request.proposals, request.rejected)
         self._unnoted += 1
-        result = Result(plan.worker, plan.id, plan.round, finished.value, finished.parent)
-        leader.transport.send(result, line(finished), line(record))
+        leader.transport.send(result(record, told), line(told), line(record), group_line(kept))

@@ -4,11 +4,13 @@ A last line that a crash cut off is ignored; any other line that is no trial is 
 """
 
 import os
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from hpcai.errors import DataError
+from hpcai.machine.disk import flush
 from hpcai.record.trial import Trial
 from hpcai.search.messages import line
 
@@ -42,13 +44,30 @@ def _write(path: Path, text: bytes) -> int:
         os.close(descriptor)
 
 
-def read(path: Path) -> list[Trial]:
-    """All trials in the order in which they ended. DataError names the file and the line that is no trial."""
+def lines_of(path: Path) -> tuple[list[bytes], bool]:
+    """The whole lines, and whether there is a torn one behind them. DataError if the file cannot be read."""
     try:
-        *lines, _ = path.read_bytes().split(b"\n")
+        *lines, torn = path.read_bytes().split(b"\n")
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}") from None
-    return [_trial(path, number, text) for number, text in enumerate(lines, start=1)]
+    return lines, bool(torn)
+
+
+def replace(path: Path, lines: Iterable[bytes]) -> None:
+    """Replace a file of lines: a kill leaves the old or the new one, whole. DataError where that fails."""
+    temporary = path.with_name(f".{path.name}")
+    try:
+        temporary.unlink(missing_ok=True)
+        temporary.write_bytes(b"".join(line + b"\n" for line in lines))
+        flush(temporary)
+        temporary.replace(path)
+    except OSError as error:
+        raise DataError(f"{path}: {error.strerror}") from None
+
+
+def read(path: Path) -> list[Trial]:
+    """All trials in the order in which they ended. DataError names the file and the line that is no trial."""
+    return [decode_line(path, number, text) for number, text in enumerate(lines_of(path)[0], start=1)]
 
 
 def decode(text: bytes) -> Trial:
@@ -56,7 +75,8 @@ def decode(text: bytes) -> Trial:
     return _trials.decode(text)
 
 
-def _trial(path: Path, number: int, text: bytes) -> Trial:
+def decode_line(path: Path, number: int, text: bytes) -> Trial:
+    """The trial of a line of a journal. DataError names the file and the line that is no trial."""
     try:
         return decode(text)
     except (ValueError, RecursionError) as error:

@@ -31,13 +31,17 @@ class Claim(Struct, frozen=True, tag="claim", tag_field="kind"):
 
 
 class Result(Struct, frozen=True, tag="result", tag_field="kind"):
-    """A trial has ended; two lines go with it: the FinishedTrial and the journal's line."""
+    """A trial has ended; three lines go with it: the FinishedTrial, the journal's line, and the GroupTrial.
+
+    `cut`: whether the end of the search, or of the job, cut it.
+    """
 
     worker: int
     id: int
     round: int
     value: float
     parent: bool
+    cut: bool = False
 
 
 class Forgo(Struct, frozen=True, tag="forgo", tag_field="kind"):

@@ -19,9 +19,13 @@ class Proposal(NamedTuple):
 
 
 class ProposalSource(Protocol):
-    """Suggests trials; `rejected` counts networks that did not keep to the limits."""
+    """Suggests trials; `rejected` counts networks that did not keep to the limits.
+
+    `taken`: networks that it proposed for the last round in vain, which it does not propose again.
+    """
 
     rejected: int
+    taken: Sequence[str]
 
     def learn(self, trials: Sequence[FinishedTrial]) -> None:
         """Take in trials that returned, in an order that is the same in every run where runs are to be repeatable."""

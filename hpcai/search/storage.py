@@ -2,13 +2,15 @@
 
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
 
 from hpcai.errors import DataError, InputError
 from hpcai.record.trial import Trial
+from hpcai.report.checksums import sha256_of
 from hpcai.search import journal
 from hpcai.search.paths import JOURNAL
 from hpcai.search.weights_file import weights_file
@@ -32,16 +34,47 @@ class SearchStorage:
         self.needed: Callable[[], set[int]] = _all_trials
         self._stored: set[int] = set()
         self._count = 0
+        self._ending = False
         self._appended = sha256()
 
     def create(self) -> None:
-        """Make the folder, empty: a search that was broken off begins anew. DataError where that fails."""
+        """Make the folder, empty. DataError where that fails."""
         try:
             if self.folder.is_dir():
                 shutil.rmtree(self.folder)
             self.folder.mkdir(parents=True)
         except OSError as error:
             raise DataError(f"cannot make {self.folder.absolute()}: {error.strerror}") from None
+
+    def restore(self, trials: Sequence[Trial], lines: Iterable[bytes]) -> None:
+        """Go on after trials of an earlier job, and their lines; weights of others are removed, half written ones too.
+
+        DataError where that fails.
+        """
+        self._count = len(trials)
+        self._stored = {trial.id for trial in trials if weights_file(self.folder, trial.id).exists()}
+        for text in lines:
+            self._appended.update(text + b"\n")
+        kept = {weights_file(self.folder, number) for number in self._stored}
+        try:
+            for path in {*self.folder.glob("*.safetensors"), *self.folder.glob(".*.safetensors")} - kept:
+                path.unlink()
+        except OSError as error:
+            raise DataError(f"{error.filename}: {error.strerror}") from None
+
+    def check_weights(self, trials: Iterable[Trial]) -> None:
+        """DataError where a trial that can be a parent has not the weights that it ended with."""
+        needed = self.needed()
+        for trial in trials:
+            if trial.id in needed and trial.weights_sha256:
+                path, digest = weights_file(self.folder, trial.id), ""
+                with suppress(OSError):
+                    digest = sha256_of(path)
+                if digest != trial.weights_sha256:
+                    raise DataError(
+                        f"{path} {'is altered' if digest else 'cannot be read'}: trials can descend from trial "
+                        f"{trial.id}; allowed: its weights, of SHA-256 {trial.weights_sha256}"
+                    )
 
     def check_visible(self) -> None:
         """InputError where this node does not see the folder."""
@@ -54,13 +87,18 @@ class SearchStorage:
             "allowed: a directory that all nodes share, because ranks read their parents' weights from it"
         )
 
-    def append(self, trial: int, text: bytes) -> None:
-        """Append the line of a trial to the journal, and now and then remove weights that are no longer needed."""
+    def append(self, trial: int, text: bytes, cut: bool = False) -> None:
+        """Append the line of a trial to the journal, and now and then remove weights that are no longer needed.
+
+        cut: whether the end of the job or search cut it: then no more are removed, since a resumed search trains it
+        anew, from the weights that it began with.
+        """
         journal.append_line(self.folder / JOURNAL, trial, text)
         self._appended.update(text + b"\n")
         self._stored.add(trial)
         self._count += 1
-        if self._count % REMOVE_EVERY == 0:
+        self._ending |= cut
+        if self._count % REMOVE_EVERY == 0 and not self._ending:
             unneeded = self._stored - self.needed()
             self._stored -= unneeded
             for number in unneeded:

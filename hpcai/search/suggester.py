@@ -31,6 +31,7 @@ class Suggester:
     def __init__(self, case: Case, worker: int, initial: Graph, memory: MemoryLimit, folder: Path) -> None:
         """`folder` holds the weights of trials that can become parents."""
         self.rejected = 0
+        self.taken: Sequence[str] = ()
         self._case, self._worker, self._memory, self._folder = case, worker, memory, folder
         self._history = TrialHistory(initial, case.seed)
         self._limits = Limits(case["DEPTH"], case["PARAMETERS"], lambda graph: memory.fits(graph, self._batches[0]))
@@ -51,8 +52,8 @@ class Suggester:
 
     def suggest(self, round_: int, attempt: int) -> list[Proposal]:
         """The best proposals first; networks of an earlier attempt are taken, and not proposed again."""
-        if attempt:
-            self._history.tried.update(proposal.network for proposal in self._proposed)
+        self.taken = [*self.taken, *(proposal.network for proposal in self._proposed)] if attempt else []
+        self.exclude(self.taken)
         case = self._case
         seed = seed_of(case.seed + attempt, Purpose.PROPOSALS, number(round_, self._worker, case.groups))
         strategy, parents, first = case["STRATEGY"], self._parents(), self._worker == 0
@@ -62,6 +63,10 @@ class Suggester:
         proposals = [self._proposal(candidate, chosen) for candidate in selection.candidates]
         self._proposed = [proposal for proposal in proposals if proposal.network not in self._history.tried]
         return self._proposed
+
+    def exclude(self, networks: Sequence[str]) -> None:
+        """Do not propose networks of these digests, which are taken."""
+        self._history.tried.update(networks)
 
     def _parents(self) -> list[int]:
         evaluated = self._history.evaluated.values()

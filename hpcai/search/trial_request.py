@@ -8,6 +8,7 @@ from concurrent.futures import Executor, Future
 
 from hpcai.clock import now
 from hpcai.search.child_builder import Child, ChildBuilder
+from hpcai.search.durations import Durations
 from hpcai.search.messages import Answer, Ask, Claim, End, FinishedTrial, Forgo, Granted, History, Noted, Request, Taken
 from hpcai.search.proposal import Proposal, ProposalSource
 from hpcai.search.transport import Transport
@@ -33,22 +34,32 @@ class TrialRequest:
         self.plan: TrialPlan | None = None
         self.child: Future[Child] | None = None
         self.ended = self.exhausted = False  # no more trials at all; because no new network was found
-        self.seconds: list[float] = []  # that proposals took in the thread
-        self.waits: list[float] = []  # for answers, seconds
+        self.proposals, self.waits = Durations(), Durations()  # proposals in the thread; waits for answers
+        self.taken: Sequence[str] = ()  # networks that were proposed in vain before that of `plan`
         self._transport, self._source, self._builder, self._thread = transport, source, builder, thread
         self._worker, self._limits = worker, limits
         self._known = 0
         self._round = self._attempt = 0
-        self._proposals: list[Proposal] = []
+        self._claimed: list[Proposal] = []
         self._proposing: Future[list[Proposal]] | None = None
         self._sent = 0.0  # when the last message was sent that has an answer
-        self._waiting = self._closing = False
+        self._waiting = self._closing = self._informed = False
+
+    def restore(self, known: int, informed: bool, proposals: Durations, waits: Durations) -> None:
+        """Go on after trials of an earlier job, of which the source has learnt the first `known`.
+
+        informed: choose the first trial from these alone, as if it were requested while the last one ran.
+        """
+        self._known, self._informed, self.proposals, self.waits = known, informed, proposals, waits
 
     def begin(self, round_: int) -> None:
         """Ask for a trial of that round."""
         self.plan, self.child = None, None
         self._round, self._attempt = round_, 0
-        self._ask()
+        if self._informed:
+            self._informed, self._proposing = False, self._thread.submit(self._propose, ())
+        else:
+            self._ask()
 
     def close(self, begun: int) -> None:
         """Run no more trials: give back what was or will be granted of rounds after those `begun`."""
@@ -87,7 +98,7 @@ class TrialRequest:
             return False
         if isinstance(answer, Noted):
             return True
-        self.waits.append(now() - self._sent)
+        self.waits.add(now() - self._sent)
         self._waiting = False
         if not self._closing:
             self._take(answer)
@@ -132,18 +143,19 @@ class TrialRequest:
         begin = now()
         self._source.learn(trials)
         proposals = self._source.suggest(self._round, self._attempt)
-        self.seconds.append(now() - begin)
+        self.proposals.add(now() - begin)
         return proposals
 
     def _claim(self, proposals: list[Proposal]) -> None:
-        self._proposals, self._proposing = proposals, None
+        self._claimed, self._proposing = proposals, None
         self._send(Claim(self._worker, self._round, tuple(proposal.network for proposal in proposals)))
 
     def _build(self, grant: Granted) -> None:
         """Build the network of the granted trial in the thread."""
         assert grant.recorded is not None or grant.place is not None
-        chosen = grant.recorded or self._proposals[grant.place or 0]
+        chosen = grant.recorded or self._claimed[grant.place or 0]
         epochs, patience = self._limits(self._round)
+        self.taken = self._source.taken
         self.plan = TrialPlan(
             id=grant.id,
             worker=self._worker,

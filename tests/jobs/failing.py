@@ -27,6 +27,7 @@ from hpcai.train import classifier_ensemble
 from hpcai.train.loop import Training
 from hpcai.train.validation import Validation
 from hpcai.workloads.kernels import measure
+from hpcai.workloads.nas import measure as nas
 
 PLACES: dict[str, tuple[Any, str]] = {
     "set-up": (residuals, "worst_residuals"),
@@ -39,6 +40,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "trying": (GroupRunner, "_run_trial"),
     "noting": (journal, "append_line"),
     "keeping": (group_runner, "save_weights"),
+    "totalling": (nas, "totals"),  # of a search that has ended
     "waiting": (Shutdown, "barrier"),  # where idle ranks sleep
     "writing": (files, "write"),
     "putting": (replacing, "_put"),  # each file in its place

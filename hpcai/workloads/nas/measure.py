@@ -4,7 +4,7 @@ No rank is reserved for the coordinator: rank 0 trains like all others, and answ
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from mpi4py import MPI
 from msgspec import convert, structs
 
 from hpcai import clock
+from hpcai.checkpoint.paths import folder_of
 from hpcai.comm.clock_sync import common_start
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
@@ -29,15 +30,12 @@ from hpcai.plan.planner import limit_of_rank
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.results.measured import Stopped
-from hpcai.search import journal
 from hpcai.search.child_builder import ChildBuilder
 from hpcai.search.convergence import Convergence
-from hpcai.search.coordinator import Coordinator, SearchRules
 from hpcai.search.group_runner import GroupLeader, GroupRunner
+from hpcai.search.kept_trials import NAME
 from hpcai.search.memory_limit import MemoryLimit
-from hpcai.search.messages import RecordedTrial, Result, decoded_finished_trial
 from hpcai.search.paths import search_folder
-from hpcai.search.recorded_trials import read_recorded_trials
 from hpcai.search.storage import SearchStorage
 from hpcai.search.suggester import Suggester
 from hpcai.search.transport import CoordinatorTransport, LeaderTransport
@@ -49,8 +47,10 @@ from hpcai.training.groups import ActiveGroup, in_groups
 from hpcai.training.model_log import ModelLog
 from hpcai.training.task import Report
 from hpcai.training.times import PhaseAccount
+from hpcai.workloads.nas.coordination import Coordination, rules_of
 from hpcai.workloads.nas.preparation import Prepared, prepared
 from hpcai.workloads.nas.record import EndedBy, SearchRaw, StoppedSearch
+from hpcai.workloads.nas.resumed import earlier_jobs
 from hpcai.workloads.nas.totals import totals
 
 SWITCH_INTERVAL = 0.0005  # seconds between switches of Python's threads: a step must not wait for a proposal
@@ -94,6 +94,7 @@ class _Search:
         self.log = ModelLog(case, active, device, str(folder.parent))
         self.seed, self.group, copy = case.seed, active.group, active.copy
         self.report, self.shutdown, self.account = report, shutdown, PhaseAccount()
+        self.begin = 0.0  # reading of this rank's clock when the search began, or would have begun in this job
         self.phases = clock.Phases(device)
         if copy is not None:
             self.phases.seconds["staging"] = copy.measured.seconds
@@ -105,10 +106,13 @@ class _Search:
             self.convergence = self._convergence()
             self.energy = energy_window(case, active, device)
             self.storage = SearchStorage(folder)
-            if self.group.active.rank == 0:
-                self.storage.create()
+            self.kept = folder_of(folder.parent, case.index) / NAME
+            begun = clock.utc_instant().timestamp() - self.account.wall
+            own = self.group, self.leaders, self.storage, self.kept
+            self.earlier = earlier_jobs(*own, case["DURATION"], begun)
             shutdown.barrier(self.group.active)
             self.storage.check_visible()
+        self.earlier.clock.restore(self.phases, self.account)
 
     def _memory(self, world: World) -> MemoryLimit:
         """The memory limit of the rank with the least memory. Collective over all active ranks."""
@@ -129,21 +133,23 @@ class _Search:
 
     def run(self, shutdown: Shutdown) -> GroupRunner:
         """The search itself."""
-        images = self._images()
-        if self.case.index == 1:
-            self.phases.seconds["start_up"] = clock.since_process_start()
-        shutdown.barrier(self.group.active)
-        self.log.mark()
-        with self.energy.region(shutdown):
-            begin = common_start(self.group.active)
-            # the thread may still build a network
-            with self.phases.measure("search"), ThreadPoolExecutor(1, "hpcai-search") as thread:
-                runner = self._runner(thread, images, lambda: clock.now() - begin)
-                self.log.mark()
-                runner.run(shutdown, self.report)
-                self.log.mark()
-                self._wait_for_all(shutdown)
-            self.accounting = self.account.closed(self.phases, self.group.active)
+        images, before = self._images(), self.earlier.clock
+        with ThreadPoolExecutor(1, "hpcai-search") as thread:
+            with self.phases.measure("set_up"):  # it learns the trials of earlier jobs
+                runner = self._runner(thread, images, lambda: clock.now() - self.begin)
+            if self.case.index == 1:
+                self.phases.seconds["start_up"] = clock.since_process_start()
+            shutdown.barrier(self.group.active)
+            self.log.mark()
+            with self.energy.region(shutdown, before.elapsed):
+                self.begin = common_start(self.group.active) - before.seconds
+                with self.phases.measure("search"):
+                    self.log.mark()
+                    runner.run(shutdown, self.report)
+                    self.log.mark()
+                    self._wait_for_all(shutdown)
+                    thread.shutdown()  # it may still build a network
+                self.accounting = self.account.closed(self.phases, self.group.active)
         self.log.write_trials(self.dataset)
         return runner
 
@@ -159,7 +165,7 @@ class _Search:
         case, group = self.case, self.group
         builder = ChildBuilder(self.initial, self.folder, self.seed, case["INITIAL"], images)
         self.leader = self._leader(thread, builder, now) if group.leader else None
-        return GroupRunner(
+        runner = GroupRunner(
             *(group, self.device, builder, thread, self.leader),
             self.log.noting(partial(trial_training, case, group, self.device, self.dataset)),
             partial(deviation_of_rank, precision=case.precision),
@@ -170,49 +176,25 @@ class _Search:
             case["ROUNDS"],
             case.epochs,
         )
+        self.earlier.restore(runner)
+        return runner
 
     def _leader(self, thread: ThreadPoolExecutor, builder: ChildBuilder, now: Callable[[], float]) -> GroupLeader:
         case, worker = self.case, self.group.coordinates.group
         transport: CoordinatorTransport | LeaderTransport = LeaderTransport(self.leaders)
         if worker == 0:
-            coordinator = self._coordinator()
-            self.storage.needed = coordinator.needed
-            transport = CoordinatorTransport(self.leaders, coordinator, now, self._ended)
+            own = self.storage, self.kept, self.earlier, self.initial, self.convergence
+            transport = Coordination(case, self.leaders, *own, now, self.shutdown).transport
         suggester = Suggester(case, worker, self.initial, self.memory, self.folder)
 
         def limits(round_: int) -> tuple[int, int]:
             epochs = trial_schedule.planned_epochs(round_, case.epochs)
             return epochs, trial_schedule.patience(round_, case["PATIENCE"])
 
-        return GroupLeader(TrialRequest(transport, suggester, builder, thread, worker, limits), transport)
-
-    def _coordinator(self) -> Coordinator:
-        case = self.case
-        lag = case["LAG"] if case["REPLAY"] == "rounds" else None
-        rules = SearchRules(case.groups, case["TRIALS"], case["ROUNDS"], lag, self._recorded())
-        return Coordinator(rules, self._record)
-
-    def _record(self, result: Result, lines: Sequence[bytes]) -> None:
-        """Append a trial that returned to the journal, on rank 0."""
-        finished, line = lines
-        self.storage.append(result.id, line)
-        if self.convergence:
-            self.convergence.add(journal.decode(line), decoded_finished_trial(finished).chain)
-
-    def _ended(self, seconds: float) -> str:
-        """Why the search ends `seconds` after it began; empty if it goes on."""
-        if self.shutdown.poll():
-            return self.shutdown.cause
-        served = self.leader and self.leader.coordinator
-        started = served and served.coordinator.counts.granted >= self.case.groups
-        if started and 0 < self.case["DURATION"] <= seconds:
-            return "duration"
-        return "converged" if self.convergence and self.convergence.reached(seconds) else ""
-
-    def _recorded(self) -> dict[int, RecordedTrial] | None:
-        """The trials of a recorded search by number, if they are to be run again."""
-        recording = self.case.recording
-        return read_recorded_trials(Path(recording), self.case.groups) if recording else None
+        request = TrialRequest(transport, suggester, builder, thread, worker, limits)
+        rules = rules_of(case, {} if case.recording else None)
+        self.earlier.teach(request, suggester, rules, worker, case.epochs)
+        return GroupLeader(request, transport)
 
     def _wait_for_all(self, shutdown: Shutdown) -> None:
         """Wait until all groups are done; rank 0 answers them."""
@@ -234,7 +216,7 @@ class _Search:
         self.leaders.Free()
         storage, apart = self.storage if self.group.active.rank == 0 else None, self.active.between_nodes
         own = self.group, runner, self.leader, storage, self.phases, self.accounting, apart, checked
-        measured, ended_by = totals(*own)
+        measured, ended_by = totals(*own, self.earlier.clock.resumed)
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
         return SearchRaw(

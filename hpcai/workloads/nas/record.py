@@ -52,7 +52,23 @@ class SearchPhases(Record, kw_only=True):
             "comparison of custom kernels with the vendor's", unit="s", label="phase vendor comparison, s", absent=""
         ),
     ] = None
-    search: Annotated[Seconds, about("from the first trial to the last", unit="s", label="phase search, s")]
+    interrupted: Annotated[
+        Seconds | None,
+        about(
+            "of a resumed search: from its last trial of a job to the begin of the next job's test; not in the search",
+            unit="s",
+            label="phase interrupted, s",
+            absent="",
+        ),
+    ] = None
+    search: Annotated[
+        Seconds,
+        about(
+            "from the first trial to the last; in each job that was broken off, until its last trial",
+            unit="s",
+            label="phase search, s",
+        ),
+    ]
 
 
 class OverGroups(Record, kw_only=True):
@@ -144,6 +160,10 @@ class SearchMeasured(Record, kw_only=True):
     ] = None
     sent: Annotated[
         SentGradients | None, about("DEGREE above 1 only: what a rank sent, mean over the steps of all trials")
+    ] = None
+    resumed: Annotated[
+        tuple[Seconds, ...] | None,
+        about("seconds of the search at which it was resumed from its journal; null in older results", unit="s"),
     ] = None
     history_sha256: Annotated[
         Sha256 | None, about("SHA-256 of history.jsonl by what was appended to it; null in older results")

@@ -1,9 +1,10 @@
 """Claims about the seconds of a search: those of its trials, and the limit that ended it."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import isclose
 
-from hpcai.results.alterations import changed
+from hpcai.results.alterations import Alteration, changed, together
 from hpcai.results.claim import Claim, Subject
 from hpcai.workloads.nas.checks import SKEW
 from hpcai.workloads.nas.record import OverGroups, SearchRaw
@@ -58,9 +59,47 @@ def _ended_by(subject: Subject) -> bool:
     return reached[raw.ended_by]
 
 
+def _one_by_one(subject: Subject) -> bool:
+    """Whether a group began no trial before its last step of the one before."""
+    groups = by_worker(subject.case, measured(subject)).values()
+    pairs = [pair for trials in groups for pair in pairwise(sorted(trials, key=lambda trial: trial.round))]
+    return all(later.started >= entry.seconds - SKEW for earlier, later in pairs for entry in earlier.curve[-1:])
+
+
 def _cut(subject: Subject) -> bool:
     cut = any(trial.end == "time" for trial in _raw(subject).trials)
     return not cut or _over(subject) or _raw(subject).ended_by == "converged"
+
+
+def _interrupted(subject: Subject) -> bool:
+    raw = measured(subject)
+    return (raw.phases.interrupted is not None) == bool(raw.resumed)
+
+
+def _in_order(subject: Subject) -> bool:
+    raw = measured(subject)
+    at = [0.0, *(raw.resumed or ()), raw.phases.search + SKEW]
+    return all(one <= other for one, other in pairwise(at))
+
+
+def _apart(subject: Subject) -> bool:
+    """Whether each trial ended before a resumption, or began after it."""
+    raw = measured(subject)
+    return all(
+        trial.returned <= at + SKEW or trial.given >= at - SKEW for at in raw.resumed or () for trial in raw.trials
+    )
+
+
+def _order_claims(where: str) -> tuple[Claim, ...]:
+    def at(seconds: float) -> Alteration:
+        return together(changed(f"{where}resumed", [seconds]), changed(f"{where}phases.interrupted", 1.0))
+
+    return (
+        Claim("trials: one after the other in a group", _one_by_one, changed(f"{where}trials.2.started", 0.0)),
+        Claim("resumed: with the time that was lost", _interrupted, changed(f"{where}resumed", [0.0])),
+        Claim("resumed: at times of the search, in order", _in_order, at(1e6)),
+        Claim("resumed: no trial runs across a resumption", _apart, at(1.0)),
+    )
 
 
 TIME = (
@@ -72,6 +111,7 @@ TIME = (
     ),
     Claim("ended_by: a limit that was reached", _ended_by, changed("raw.ended_by", "converged")),
     Claim("trials cut by the end of the time only", _cut, changed("settings.DURATION", 60.0)),
+    *_order_claims("raw."),
 )
 STOPPED_TIME = (
     Claim(
@@ -79,4 +119,5 @@ STOPPED_TIME = (
         lambda subject: all(trial.returned <= measured(subject).seconds + SKEW for trial in measured(subject).trials),
         changed("seconds", 1.0),
     ),
+    *_order_claims(""),
 )

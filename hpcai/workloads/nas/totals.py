@@ -11,6 +11,7 @@ from hpcai.formulas.score import LARGEST
 from hpcai.record.record import fields
 from hpcai.record.sample_loading import Loading
 from hpcai.record.wall_time import Accounting
+from hpcai.search.durations import Durations
 from hpcai.search.group_runner import GroupLeader, GroupRunner
 from hpcai.search.storage import SearchStorage
 from hpcai.train import training_checks
@@ -40,11 +41,12 @@ def totals(
     accounting: Accounting,
     between_nodes: int,
     before: Prepared,
+    resumed: tuple[float, ...],
 ) -> tuple[SearchMeasured, str]:
     """The measurements of a search, complete or broken off, and why it ended. Collective over the active ranks.
 
-    `before`: what was measured before the search. Only rank 0 has the `storage`, so the trials and the digest of the
-    history are only there; the rest is the same on all ranks.
+    `before`: what was measured before the search. `resumed`: seconds of the search at each resumption. Only rank 0 has
+    the `storage`, so the trials and the digest of the history are only there; the rest is the same on all ranks.
     """
     own, active = runner.totals, group.active
     seconds = float(active.allreduce(own.last_return, MPI.MAX))
@@ -66,14 +68,15 @@ def totals(
         duplicates=counts.duplicates,
         coordinator=_coordinator(group, leader, counts),
         proposals=_proposals(group, leader),
-        replay=training_checks.measured(own.findings, group),
+        replay=training_checks.measured(own.found.findings, group),
         accounting=accounting,
-        delivered=delivered(own.contents, before.content, group),
+        delivered=delivered(own.found.contents, before.content, group),
         evaluation_deviation=_evaluation(group, runner),
-        loading=loading_of(Loading, own.loading, active),
-        sent=sent_by(before.all_reduce, own.sent, own.steps, active),
+        loading=loading_of(Loading, own.found.loading, active),
+        sent=sent_by(before.all_reduce, own.found.sent, own.steps, active),
         largest_deviation=min(active.allreduce(own.deviation, MPI.MAX), LARGEST),
         phases=_phases(group, phases),
+        resumed=resumed,
     )
     return measured, counts.ended_by
 
@@ -85,15 +88,15 @@ def _work(group: Group, runner: GroupRunner, between_nodes: int) -> SearchWork:
         skipped_samples=active.allreduce(own.skipped_samples * group.leader),
         executed_operations=active.allreduce(own.executed_operations * group.leader),
         steps=active.allreduce(own.steps * group.leader),
-        differing_ranks=active.allreduce(own.differing_ranks * group.leader),
+        differing_ranks=active.allreduce(own.found.differing_ranks * group.leader),
         between_nodes=between_nodes,
     )
 
 
 def _evaluation(group: Group, runner: GroupRunner) -> float | None:
     """The largest deviation of an evaluation from the simple path / bound; None where no trial was compared."""
-    deviation = group.active.allreduce(runner.totals.evaluation, MPI.MAX)
-    return deviation if group.active.allreduce(runner.totals.evaluated) else None
+    deviation = group.active.allreduce(runner.totals.found.evaluation, MPI.MAX)
+    return deviation if group.active.allreduce(runner.totals.found.evaluated) else None
 
 
 def _phases(group: Group, phases: Phases) -> SearchPhases:
@@ -151,22 +154,22 @@ def _counts(group: Group, leader: GroupLeader | None) -> _Counts:
 
 def _coordinator(group: Group, leader: GroupLeader | None, counts: _Counts) -> Coordinator:
     """The coordinator's busy time, and how long leaders waited for its answers."""
-    waits = leader.request.waits if leader else []
-    answered = group.active.allreduce(len(waits))
+    waits = leader.request.waits if leader else Durations()
+    answered = group.active.allreduce(waits.count)
     return Coordinator(
         requests=counts.requests,
         busy_seconds=counts.busy_seconds,
-        wait_mean=group.active.allreduce(sum(waits)) / max(1, answered),
-        wait_max=group.active.allreduce(max(waits, default=0.0), MPI.MAX),
+        wait_mean=group.active.allreduce(waits.total) / max(1, answered),
+        wait_max=group.active.allreduce(waits.largest, MPI.MAX),
     )
 
 
 def _proposals(group: Group, leader: GroupLeader | None) -> Proposals:
-    seconds = leader.request.seconds if leader else []
-    count = group.active.allreduce(len(seconds))
+    proposed = leader.request.proposals if leader else Durations()
+    count = group.active.allreduce(proposed.count)
     return Proposals(
         count=count,
         rejected=group.active.allreduce(leader.request.rejected if leader else 0),
-        seconds_mean=group.active.allreduce(sum(seconds)) / max(1, count),
-        seconds_max=group.active.allreduce(max(seconds, default=0.0), MPI.MAX),
+        seconds_mean=group.active.allreduce(proposed.total) / max(1, count),
+        seconds_max=group.active.allreduce(proposed.largest, MPI.MAX),
     )
