@@ -27,7 +27,8 @@ UNPROVEN = {
     "raw.delivered.samples", "raw.delivered.positions",  # as many as were drawn; 0 would be refused
     *(f"raw.preparation.processor.{name}" for name in ("family", "model", "units", "cycles")),
     "raw.replay.outside_share", "raw.checkpoints.pauses",  # only printed
-    "raw.evaluation_deviation", *(f"raw.preparation.network_check.{part}.value" for part in ("weights", "outputs")),  # up to limits
+    "raw.evaluation_deviation",  # up to its limit
+    *(f"raw.preparation.network_check.{part}.value" for part in ("weights", "outputs")),
     "raw.preparation.warmup_steps", "raw.replay.deviation.value", "raw.replay.lost.value",
     "raw.preparation.residuals.scaled.value", "raw.preparation.residuals.elementwise.value",
     "raw.curve.seconds", "raw.curve.loss", "raw.curve.correct", "raw.ensemble.correct", "raw.ensemble.agreeing_pairs",
