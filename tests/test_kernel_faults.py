@@ -1,7 +1,19 @@
 """Faults in the custom kernels, planted into the real program while they train: each row is FAILED by its checks."""
 
 import pytest
-from fault_runs import DEVIATION, ELEMENTWISE, EVALUATED, GRADIENT, LOST, RESIDUAL, STATISTICS, CustomRun, holds, sweep
+from fault_runs import (
+    DEVIATION,
+    ELEMENTWISE,
+    EVALUATED,
+    GRADIENT,
+    LOST,
+    NETWORK,
+    RESIDUAL,
+    STATISTICS,
+    CustomRun,
+    holds,
+    sweep,
+)
 from fault_runs import VENDOR_LOSS as LOSS
 from launch import mpirun
 from small_run import rebuilt
@@ -13,7 +25,7 @@ pytestmark = [pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT
 # One model on two ranks: fault, and the checks that fail.
 IN_A_GROUP = {
     "none": set(),
-    "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS},
+    "last_channel_not_computed": {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT, STATISTICS, NETWORK},
     "batch_norm_backward_lacks_a_term": {LOSS, GRADIENT},
     "statistics_not_kept": {LOSS, STATISTICS, DEVIATION},
     "nothing_added_in_evaluation": {LOSS, EVALUATED},

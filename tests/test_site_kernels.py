@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import torch
 from examples.training import subjects_of, violated_claims
-from fault_runs import ELEMENTWISE, EVALUATED, GRADIENT, LOST, RESIDUAL, CustomRun
+from fault_runs import ELEMENTWISE, EVALUATED, GRADIENT, LOST, NETWORK, RESIDUAL, CustomRun
 from fault_runs import VENDOR_LOSS as LOSS
 from launch import BENCH, ROOT, mpirun
 from mpi4py import MPI
@@ -74,7 +74,7 @@ def test_right_kernels_pass_and_wrong_ones_fail(run: CustomRun) -> None:
     assert set(run.rows[0]) == run.names
     assert set(run.rows[0].values()) == {"PASSED"}
     failed = {name for name, verdict in run.rows[1].items() if verdict == "FAILED"}
-    assert {RESIDUAL, ELEMENTWISE, LOSS, EVALUATED} == failed - {GRADIENT}
+    assert {RESIDUAL, ELEMENTWISE, NETWORK, LOSS, EVALUATED} == failed - {GRADIENT}
 
 
 @pytest.mark.slow

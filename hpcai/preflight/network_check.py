@@ -52,15 +52,16 @@ def check_network(
     a model's part, only the weights are compared.
     """
     layers, image = _described(case, graph, shape, classes)
-    values, rounding = _values(module), _rounding_of_weights(PRECISIONS[case.precision])
-    weights = _most((min(found, LARGEST), name) for name, found in standard_errors(layers, image, values, rounding))
-    outputs = _outputs(case, module, _before_proposals(layers), image) if case.split.parts == 1 else None
+    weights = _errors_of_weights(module, layers, image, PRECISIONS[case.precision])
+    outputs = _outputs(case, module, layers, image) if case.split.parts == 1 else None
     found = comm.allreduce(weights, MPI.MAX), comm.allreduce(outputs or (-1.0, ""), MPI.MAX)
     return NetworkCheck(weights=_record(found[0]), outputs=_record(found[1]) if outputs else None)
 
 
-def _rounding_of_weights(precision: Precision) -> float:
-    return 2.0**-precision.arithmetic.significand if precision.pure else 0.0
+def _errors_of_weights(module: Layers, layers: Sequence[Layer], image: Shape, precision: Precision) -> Worst:
+    """The tensor that is farthest off its distribution, in standard errors."""
+    rounding = 2.0**-precision.arithmetic.significand if precision.pure else 0.0
+    return _most((found, name) for name, found in standard_errors(layers, image, _values(module), rounding))
 
 
 def _record(found: Worst) -> WorstRecord:
@@ -93,15 +94,14 @@ def _values(module: torch.nn.Module) -> Values:
 
 def _outputs(case: Case, module: Layers, layers: Sequence[Layer], image: Shape) -> Worst | None:
     """The worst deviation / its bound of this rank's network; None where it has too many layers to compare."""
-    expected = parameters(layers, image)
+    if differing := _other_parameters(module, parameters(layers, image)):
+        return LARGEST, f"parameters of {differing}"
+    layers = _before_proposals(layers)
     small, samples = _smaller(layers, image)
     if samples * multiplications(layers, small) > MOST_MULTIPLICATIONS:
         return None
     copy = deepcopy(module)
     _vary(copy)
-    differing = _other_parameters(_values(copy), expected) if isinstance(copy, Network) else ""
-    if differing:
-        return LARGEST, f"parameters of {differing}"
     x = np.random.default_rng(case.seed).standard_normal((samples, *small)).astype(np.float32)
     return _most(_deviations(copy, layers, x, PRECISIONS[case.precision]))
 
@@ -130,9 +130,9 @@ def _vary(module: Layers) -> None:
             value.add_((torch.rand(value.shape, generator=generator) / 2).to(value))
 
 
-def _other_parameters(values: Values, expected: dict[str, Shape]) -> str:
+def _other_parameters(module: Layers, expected: dict[str, Shape]) -> str:
     """The first layer that has others than expected, or whose shape differs; empty if there is none."""
-    found = {name: value.shape for name, value in values.items()}
+    found = {name: tuple(value.shape) for name, value in module.state_dict().items() if value.is_floating_point()}
     names = [name for name in {**expected, **found} if found.get(name) != expected.get(name)]
     return names[0].rpartition(".")[0] if names else ""
 

@@ -118,8 +118,7 @@ def _anchor_losses(levels: Sequence[Level], true: Truth, count: int, draw: int) 
 def build(graph: Graph, seed: int) -> Detector:
     """Module of the graph on the CPU, its parameters drawn from `seed` alone: the same on every rank.
 
-    As hpcai.models.module.build draws them; weights of what says scores and offsets are near 0, those of proposals 0,
-    dense ones before a ReLU twice as varied.
+    As hpcai.models.module.build draws them; weights of what says scores and offsets are near 0, those of proposals 0.
     """
     detector = Detector(graph).to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
