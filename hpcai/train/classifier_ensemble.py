@@ -14,7 +14,6 @@ import numpy.typing as npt
 import torch
 from mpi4py import MPI
 from torch import nn
-from torch.nn.functional import one_hot
 
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
@@ -76,17 +75,15 @@ def evaluate(
     return Votes(correct, pairs, abs(counted - samples) + others, *bag)
 
 
-def _evaluated(
-    module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown, kept: KeptVotes
-) -> Counts:
+def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown: Shutdown, kept: KeptVotes) -> Counts:
     """Correct samples, agreeing pairs, samples evaluated, and the fingerprint of this rank's samples."""
     votes, prints = np.zeros(3, np.uint64), 0
     validation.content.begin("evaluation of all models together")
     for block, (x, y, indices) in blocks(validation.loader, validation.shard, group, shutdown):
         validation.content.note(x, y)
-        probabilities = module(x).softmax(1).double()
-        kept.note(indices, probabilities.cpu().numpy())
-        votes += _vote(group, block, probabilities, y, indices, kept)
+        probabilities = module(x).softmax(1).double().cpu().numpy()
+        kept.note(indices, probabilities)
+        votes += _vote(group, block, probabilities, y.cpu().numpy(), indices, kept)
         prints += fingerprint(indices)
     validation.content.close()
     return np.append(votes, np.uint64(prints % (1 << 63)))
@@ -109,10 +106,9 @@ def _evaluated_out_of_bag(
         content.begin("out of bag", TRAINING)
         for block, (x, y, indices) in blocks(training, shard, group, shutdown):
             content.note(x, y)
-            out = torch.from_numpy(~in_bag(sampler, indices)).to(x.device)
-            probabilities = module(x).softmax(1).double()
-            kept.note(indices, probabilities.cpu().numpy())
-            votes += _vote_out_of_bag(group, block, probabilities * out[:, None], y, indices, kept)
+            out, probabilities = ~in_bag(sampler, indices), module(x).softmax(1).double().cpu().numpy()
+            kept.note(indices, probabilities)
+            votes += _vote_out_of_bag(group, block, probabilities * out[:, None], y.cpu().numpy(), indices, kept)
         content.close()
     return votes
 
@@ -146,12 +142,11 @@ def in_bag(sampler: Sampler, samples: Integers) -> npt.NDArray[np.bool_]:
     return sampler.in_bag(first, int(samples[-1]) + 1)[samples - first]
 
 
-def _sum_once(group: Group, block: int, outputs: torch.Tensor) -> Outputs | None:
+def _sum_once(group: Group, block: int, own: Outputs) -> Outputs | None:
     """The sum of the models' outputs for a block of samples, on the rank that evaluates this block.
 
     None on the others.
     """
-    own = outputs.cpu().numpy()
     root = block % group.groups
     total = np.empty_like(own) if group.across.rank == root else None
     group.across.Reduce(own, total, MPI.SUM, root)
@@ -161,28 +156,28 @@ def _sum_once(group: Group, block: int, outputs: torch.Tensor) -> Outputs | None
 def _vote(
     group: Group,
     block: int,
-    probabilities: torch.Tensor,
-    labels: torch.Tensor,
+    probabilities: Outputs,
+    labels: Integers,
     indices: Integers,
     kept: KeptVotes,
 ) -> Counts:
     classes = probabilities.shape[1]
-    votes = one_hot(probabilities.argmax(1), classes)
-    total = _sum_once(group, block, torch.cat([probabilities, votes.double()], 1))
+    votes = np.eye(classes)[probabilities.argmax(1)]
+    total = _sum_once(group, block, np.concatenate([probabilities, votes], 1))
     if total is None:
         return np.zeros(3, np.uint64)
     counts = total[:, classes:].astype(np.int64)
     chosen = total[:, :classes].argmax(1)
     kept.voted(indices, chosen)
-    correct = np.count_nonzero(chosen == labels.cpu().numpy())
+    correct = np.count_nonzero(chosen == labels)
     return np.array([correct, (counts * (counts - 1) // 2).sum(), len(total)], np.uint64)
 
 
 def _vote_out_of_bag(
     group: Group,
     block: int,
-    probabilities: torch.Tensor,
-    labels: torch.Tensor,
+    probabilities: Outputs,
+    labels: Integers,
     indices: Integers,
     kept: KeptVotes,
 ) -> Counts:
@@ -192,5 +187,5 @@ def _vote_out_of_bag(
     evaluated = total.sum(1) > 0
     chosen = np.where(evaluated, total.argmax(1), NOBODY)
     kept.voted(indices, chosen)
-    correct = np.count_nonzero((chosen == labels.cpu().numpy()) & evaluated)
+    correct = np.count_nonzero((chosen == labels) & evaluated)
     return np.array([correct, np.count_nonzero(evaluated)], np.uint64)

@@ -33,7 +33,7 @@ def vote_counted_twice() -> Fault:
         def total(group: Any, block: int, outputs: Any) -> Any:
             found = genuine(group, block, outputs)
             if found is not None:
-                found[:, : found.shape[1] // 2] += outputs[:, : found.shape[1] // 2].cpu().numpy()
+                found[:, : found.shape[1] // 2] += outputs[:, : found.shape[1] // 2]
             return found
 
         return total
