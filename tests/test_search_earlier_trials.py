@@ -13,6 +13,7 @@ from hpcai.formulas.score import LARGEST
 from hpcai.formulas.trial_schedule import number
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.record.trial import Trial
+from hpcai.search import storage as storage_module
 from hpcai.search.durations import Durations
 from hpcai.search.earlier_trials import EarlierTrials, read, returned
 from hpcai.search.group_totals import GroupTotals, TrialFindings
@@ -178,7 +179,9 @@ def stored(folder: Path, *numbers: int) -> list[Trial]:
     return [trial(id=id_, weights_sha256=digests.get(id_)) for id_ in range(1, 5)]
 
 
-def test_weights_without_a_line_are_removed_and_those_that_are_needed_must_be_there(folder: Path) -> None:
+def test_weights_without_a_line_are_removed_and_those_that_are_needed_must_be_there(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     trials, storage = stored(folder, 1, 2, 3), SearchStorage(folder)
     for name in ("9.safetensors", ".2.safetensors"):
         (folder / name).touch()
@@ -190,10 +193,12 @@ def test_weights_without_a_line_are_removed_and_those_that_are_needed_must_be_th
     weights_file(folder, 3).unlink()
     storage.check_weights(trials)
     weights_file(folder, 2).write_bytes(b"others")
-    with pytest.raises(DataError, match=r"2\.safetensors is altered: trials can descend from trial 2; allowed: "):
+    with pytest.raises(DataError, match=r"2\.safetensors: altered; trials can descend from trial 2; allowed: "):
         storage.check_weights(trials)
+    monkeypatch.setattr(storage_module, "MOST_COMPARED", 1)
+    storage.check_weights(trials)
     weights_file(folder, 1).unlink()
-    with pytest.raises(DataError, match=r"1\.safetensors cannot be read: trials can descend from trial 1"):
+    with pytest.raises(DataError, match=r"1\.safetensors: No such file .*; trials can descend from trial 1"):
         storage.check_weights(trials)
 
 

@@ -96,7 +96,7 @@ def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
     path = results(folder) / "search-1" / f"{trials(folder)[0].id}.safetensors"
     moved = path.rename(folder / path.name)
     job = resumed(folder, "groups")
-    assert job.returncode == 3 and f"{path} cannot be read: trials can descend from trial 1" in job.stderr
+    assert job.returncode == 3 and f"{path}: No such file or directory; trials can desc" in job.stderr
     moved.rename(path)
     sound = history(folder).read_bytes()
     history(folder).write_bytes(sound.replace(b'"correct":', b'"correct":1', 1))
@@ -123,6 +123,22 @@ def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path
     raws = [entry["raw"] for entry in result(folder)["tests"]]
     assert [len(raw["resumed"]) for raw in raws] == [0, 1]
     assert repeatable(trials(folder)) == repeatable(whole(base, "groups"))
+
+
+@pytest.mark.slow
+def test_a_group_that_lost_a_trial_stays_out(base: Path) -> None:
+    folder = prepared(base / "groups" / "lost", "groups")
+    with start_job([FAILING, "1", "training", "8", "raise"], 2, folder, THREADS) as job:
+        assert wait_until(lambda: lines(folder) >= 5, 300), job.output()
+        kill(job)
+        job.wait(60)
+    left = [trial for trial in trials(folder) if trial.worker == 1]
+    assert left[-1].end == "lost"
+    job = resumed(folder, "groups")
+    assert job.returncode == 0, job.stdout + job.stderr
+    raw = result(folder)["tests"][0]["raw"]
+    assert raw["retired_groups"] == 1 and [t for t in trials(folder) if t.worker == 1] == left
+    assert max(trial.round for trial in trials(folder)) == 6 and raw["ended_by"] == "rounds"
 
 
 @pytest.mark.slow

@@ -3,7 +3,6 @@
 import shutil
 import socket
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
 from time import sleep
@@ -16,11 +15,17 @@ from hpcai.search.paths import JOURNAL
 from hpcai.search.weights_file import weights_file
 
 VISIBLE_WITHIN, PAUSE = 10.0, 0.1  # seconds that a file system may take to show a folder to another node
+MOST_COMPARED = 2**30  # bytes of weights that rank 0 compares with their digests before a search goes on
 REMOVE_EVERY = 16  # trials, at least, from one removal of weights to the next
 
 
 def _all_trials() -> set[int]:
     return set()
+
+
+def _refused(path: Path, trial: Trial, what: str) -> DataError:
+    allowed = f"its weights, of SHA-256 {trial.weights_sha256}"
+    return DataError(f"{path}: {what}; trials can descend from trial {trial.id}; allowed: {allowed}")
 
 
 class SearchStorage:
@@ -63,18 +68,21 @@ class SearchStorage:
             raise DataError(f"{error.filename}: {error.strerror}") from None
 
     def check_weights(self, trials: Iterable[Trial]) -> None:
-        """DataError where a trial that can be a parent has not the weights that it ended with."""
-        needed = self.needed()
+        """DataError where a trial that can be a parent has not the weights that it ended with.
+
+        All have to be there; so many bytes of them are compared. Readers of the others compare the files' own digests.
+        """
+        needed, left = self.needed(), MOST_COMPARED
         for trial in trials:
             if trial.id in needed and trial.weights_sha256:
-                path, digest = weights_file(self.folder, trial.id), ""
-                with suppress(OSError):
-                    digest = sha256_of(path)
-                if digest != trial.weights_sha256:
-                    raise DataError(
-                        f"{path} {'is altered' if digest else 'cannot be read'}: trials can descend from trial "
-                        f"{trial.id}; allowed: its weights, of SHA-256 {trial.weights_sha256}"
-                    )
+                path = weights_file(self.folder, trial.id)
+                try:
+                    left -= path.stat().st_size
+                    altered = left >= 0 and sha256_of(path) != trial.weights_sha256
+                except OSError as error:
+                    raise _refused(path, trial, error.strerror) from None
+                if altered:
+                    raise _refused(path, trial, "altered")
 
     def check_visible(self) -> None:
         """InputError where this node does not see the folder."""
