@@ -80,7 +80,7 @@ class SearchStorage:
                     left -= path.stat().st_size
                     altered = left >= 0 and sha256_of(path) != trial.weights_sha256
                 except OSError as error:
-                    raise _refused(path, trial, error.strerror) from None
+                    raise _refused(path, trial, str(error.strerror)) from None
                 if altered:
                     raise _refused(path, trial, "altered")
 
