@@ -2,7 +2,7 @@
 
 SHARE, LEAST = 1e-3, 0.01  # two clocks may differ by this share of the time, and by these seconds
 UNACCOUNTED = 0.01  # share of a time that its parts may miss or count twice, and as many seconds
-LAST = 0.02  # seconds that may pass between the last step of a part and the end of the part
+LAST = 0.1  # seconds that may pass between the last step of a part and the end of the part
 
 
 def deviation(first: float, second: float) -> float:

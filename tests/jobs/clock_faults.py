@@ -41,11 +41,11 @@ def a_phase_in_half() -> Fault:
     return replaced(Phases, "measure", make)
 
 
-def step_times_in_half() -> Fault:
-    """Every step takes half of its time, by the statistics of steps."""
+def step_times_tenfold() -> Fault:
+    """Every step takes ten times its time, by the statistics of steps."""
 
     def make(genuine: Callable[..., Any]) -> Any:
-        return property(lambda self: genuine.fget(self) / 2)  # type: ignore[attr-defined]
+        return property(lambda self: genuine.fget(self) * 10)  # type: ignore[attr-defined]
 
     return replaced(step_times.StepTimes, "seconds", make)
 

@@ -11,7 +11,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "clock_faults": (
             "half_the_clock",
             "a_phase_in_half",
-            "step_times_in_half",
+            "step_times_tenfold",
             "a_step_outside_the_clock",
             "a_backward_pass_outside_the_clock",
         ),
