@@ -36,7 +36,8 @@ Small
 IMAGES = {"workload": "ensemble", "dataset": "fashion", "samples": 320, "epochs": 8}
 WEATHER = {"workload": "weather", "dataset": "generated", "samples": 48, "epochs": 3}
 SAME = ("curve", "ensemble", "work", "members", "models")
-TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max", "entropy", "sha256"}  # and what is drawn anew
+TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max"}
+TIMES |= {"entropy", "sha256", "voted"}  # of predictions: what is drawn anew
 MODES = {
     "models": (2, IMAGES, "GROUPS 2;DEGREE 1"),
     "group": (2, IMAGES, "GROUPS 1;DEGREE 2;RESOLUTION 8;WIRE int8"),
