@@ -63,7 +63,8 @@ CASES = {
 RANKS = 2
 KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGHUP mpirun", "SIGKILL all")
 SAME = ("curve", "ensemble", "work", "members", "models")
-TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max", "entropy", "sha256"}  # and what is drawn anew
+# Times, and what is drawn anew of predictions.
+TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max", "entropy", "sha256", "voted"}
 
 Json = Any
 

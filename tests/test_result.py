@@ -106,7 +106,7 @@ def test_a_sound_test_has_no_fault() -> None:
     verdicts = {check.name: check.verdict for check in sound.checks}
     assert verdicts.pop(CEILING.name) == "NOT CHECKED"  # the best quality on real images is unknown
     assert set(verdicts.values()) == {sound.verdict} == {"PASSED"}
-    assert len(sound.checks) == 30 and len(row(index=1).checks) == 29  # one model has no disagreement
+    assert len(sound.checks) == 31 and len(row(index=1).checks) == 30  # one model has no disagreement
     assert (sound.status, row(RESIDUAL=0.01).status) == ("UNOFFICIAL", "INVALID")
 
 
