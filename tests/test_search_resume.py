@@ -110,7 +110,7 @@ def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
 
 @pytest.mark.slow
 def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path) -> None:
-    folder = prepared(base / "groups" / "sweep", "groups", SEED="1 2")
+    folder = prepared(base / "groups" / "sweep", "groups", LEARNRATE="0.5 0.4")
     second = "results/*/search-2/history.jsonl"
     with start_job([BENCH], 2, folder, THREADS) as job:
         assert wait_until(lambda: [1 for path in folder.glob(second) if path.read_bytes()], 300), job.output()

@@ -23,7 +23,7 @@ def _all_trials() -> set[int]:
     return set()
 
 
-def _refused(path: Path, trial: Trial, what: str) -> DataError:
+def _refused(path: Path, trial: Trial, what: str | None) -> DataError:
     allowed = f"its weights, of SHA-256 {trial.weights_sha256}"
     return DataError(f"{path}: {what}; trials can descend from trial {trial.id}; allowed: {allowed}")
 
