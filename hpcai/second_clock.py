@@ -39,6 +39,7 @@ class TimedRegion:
 
     synchronise: Callable[[], None]  # waits for the device
     seconds: float = 0.0
+    parts: int = 0
     steps: int = 0  # within parts
     outside: int = 0  # backward passes and updates elsewhere
     _open: bool = False
@@ -54,6 +55,7 @@ class TimedRegion:
             self._open = False
             self.synchronise()
             self.seconds += raw() - begin
+            self.parts += 1
 
     def backward(self) -> None:
         """A backward pass of a step begins."""

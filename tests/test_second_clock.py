@@ -8,7 +8,7 @@ import pytest
 
 from hpcai import clock
 from hpcai.clock import Phases
-from hpcai.formulas.clocks import deviation, unaccounted
+from hpcai.formulas.clocks import beside_steps, deviation, unaccounted
 from hpcai.second_clock import CLOSE, TimedRegion, moment, raw
 
 
@@ -47,6 +47,15 @@ def test_clocks_may_differ_by_a_thousandth_and_ten_milliseconds(first: float, se
     assert (deviation(first, second) <= 1) == agree
 
 
+def test_clocks_that_are_read_one_after_the_other_may_be_interrupted_between() -> None:
+    assert deviation(1.0, 1.06, parts=2) <= 1 < deviation(1.0, 1.08, parts=2)
+
+
+def test_steps_may_miss_a_hundredth_and_what_follows_the_last_one() -> None:
+    assert beside_steps(98.9, 100.0, parts=1) <= 1 < beside_steps(98.8, 100.0, parts=1)
+    assert beside_steps(101.2, 100.0, parts=1) > 1
+
+
 def test_parts_may_miss_a_hundredth() -> None:
     assert unaccounted(99.5, 100.0) <= 1 < unaccounted(98.0, 100.0)
     assert unaccounted(102.0, 100.0) > 1
@@ -60,7 +69,7 @@ def test_steps_are_counted_within_parts_and_outside_of_them() -> None:
         found.update()
         time.sleep(0.01)
     found.update()
-    assert (found.steps, found.outside) == (1, 2)
+    assert (found.steps, found.outside, found.parts) == (1, 2, 1)
     begin = raw()
     with found.part():
         time.sleep(0.01)

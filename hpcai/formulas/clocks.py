@@ -2,12 +2,16 @@
 
 SHARE, LEAST = 1e-3, 0.01  # two clocks may differ by this share of the time, and by these seconds
 UNACCOUNTED = 0.01  # share of a time that its parts may miss or count twice, and as many seconds
+INTERRUPTED = 0.03  # seconds that a busy machine may take a process its processor, between readings of both clocks
 LAST = 0.1  # seconds that may pass between the last step of a part and the end of the part
 
 
-def deviation(first: float, second: float) -> float:
-    """|first - second| / what is allowed, of seconds by two clocks; at most 1 where they agree."""
-    return abs(first - second) / (SHARE * abs(second) + LEAST)
+def deviation(first: float, second: float, parts: int = 0) -> float:
+    """|first - second| / what is allowed, of seconds by two clocks; at most 1 where they agree.
+
+    parts: of the time, at whose ends the clocks were read one after the other; 0 where they were read at once.
+    """
+    return abs(first - second) / (SHARE * abs(second) + LEAST + INTERRUPTED * parts)
 
 
 def unaccounted(parts: float, whole: float) -> float:

@@ -157,8 +157,9 @@ class TrainingChecks:
         progress, found, region, (seconds, steps) = self._state.progress, self.findings, self.region, self._before
         found.outside += region.outside + abs(region.steps - (progress.steps - steps))
         found.others = self._judged.others
-        found.clocks = max(found.clocks, clocks.deviation(progress.training_seconds - seconds, region.seconds))
-        region.seconds, region.steps, region.outside = 0.0, 0, 0
+        deviation = clocks.deviation(progress.training_seconds - seconds, region.seconds, region.parts)
+        found.clocks = max(found.clocks, deviation)
+        region.seconds, region.parts, region.steps, region.outside = 0.0, 0, 0, 0
         self._before = progress.training_seconds, progress.steps
         found.inside_share = self.audited.inside / progress.training_seconds
         found.outside_share = self.audited.outside / progress.training_seconds
