@@ -42,8 +42,12 @@ FAULTS = {
     "trials_of_earlier_jobs_not_counted": {LOST_OR_DOUBLED.name},
 }
 FIRST, *OTHERS = FAULTS
-SLOW = [pytest.param(mode, marks=pytest.mark.slow) for mode in MODES if mode != "groups"]
-ENDS = [kill, *(pytest.param(end, marks=pytest.mark.slow) for end in (lose_a_rank, terminate))]
+ENDS = (kill, lose_a_rank, terminate)
+IN_CI = {"one": kill, "degree": terminate, "both": kill, "random": lose_a_rank, "off": terminate}
+CASES = [
+    pytest.param(mode, end, marks=pytest.mark.slow if IN_CI.get(mode) is end else pytest.mark.exhaustive)
+    for mode in MODES for end in ENDS if (mode, end) != ("groups", kill)
+]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -53,8 +57,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     whole.cache_clear()
 
 
-@pytest.mark.parametrize("mode", ["groups", *SLOW])
-@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize(("mode", "end"), [("groups", kill), *CASES])
 def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
     base: Path, mode: str, end: Callable[[Job], object]
 ) -> None:
