@@ -199,7 +199,8 @@ def test_stdout_is_the_report_and_nothing_else() -> None:
     run = live_run()
     assert run.job.returncode == 0
     assert run.job.stdout == (run.folder / "report.txt").read_text("utf-8")
-    assert left_in(run.folder) == ["SHA256SUMS", "report.txt", "result.csv", "result.json", "series.h5"]
+    of_tests = ["predictions-1.h5", "predictions-2.h5"]
+    assert left_in(run.folder) == ["SHA256SUMS", *of_tests, "report.txt", "result.csv", "result.json", "series.h5"]
     assert not run.job.leftovers
 
 
