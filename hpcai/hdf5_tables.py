@@ -1,8 +1,9 @@
 """Tables in HDF5 files that a run writes and a verification reads, as files from anywhere."""
 
 import io
-from collections.abc import Mapping
-from contextlib import suppress
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,15 @@ def write(path: Path, tables: Mapping[str, Table], attributes: Mapping[str, Any]
         with suppress(OSError):
             temporary.unlink()
         raise HpcaiError(f"cannot write {path}: {error.strerror}") from None
+
+
+@contextmanager
+def telling() -> Iterator[None]:
+    """A file that cannot be written is told on stderr; the test goes on, and `--verify` names the missing file."""
+    try:
+        yield
+    except HpcaiError as error:
+        print(f"hpcai: {error}", file=sys.stderr, flush=True)
 
 
 def _contents(tables: Mapping[str, Table], attributes: Mapping[str, Any]) -> bytes:

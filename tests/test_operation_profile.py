@@ -181,8 +181,8 @@ def test_no_time_is_lost_or_counted_twice(monkeypatch: pytest.MonkeyPatch) -> No
 
 
 def test_long_operations_appear_in_their_class() -> None:
-    """Matrix products a thousand times those of the network, planted into its steps."""
-    trained, a = training(alone()), torch.ones(400, 400)
+    """Matrix products ten thousand times those of the network, planted into its steps."""
+    trained, a = training(alone()), torch.ones(1000, 1000)
     plain = profiled(trained, True)
     trained.state.module.register_forward_hook(lambda *_: [torch.mm(a, a) for _ in range(20)] and None)
     heavy = profiled(trained, True)

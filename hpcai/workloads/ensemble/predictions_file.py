@@ -6,6 +6,7 @@ from secrets import randbits
 import numpy as np
 from numpy.typing import NDArray
 
+from hpcai import hdf5_tables
 from hpcai.comm.grid import Group
 from hpcai.frozen.bootstrap import out_of_bag
 from hpcai.frozen.samples import TRAINING, VALIDATION, Labelled
@@ -33,7 +34,8 @@ class PredictionsFile:
         """
         found, made = self._tables(), None
         if found is not None:
-            prediction_tables.write(self._path, found)
+            with hdf5_tables.telling():
+                prediction_tables.write(self._path, found)
             made = prediction_tables.recount(found, self._of, self._entropy)
         result: Recount = self._group.active.bcast(made)
         return result

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from mpi4py import MPI
 
+from hpcai import hdf5_tables
 from hpcai.comm.world import broadcast
 from hpcai.detections import detection_tables
 from hpcai.train.detector_ensemble import Fused
@@ -20,6 +21,7 @@ def write(found: Fused, frames: int, path: Path, about: detection_tables.Metadat
         tables = detection_tables.empty(frames)
         for indices, detections, boxes in parts:
             tables.enter(indices, detections, boxes)
-        detection_tables.write(path, tables, about)
+        with hdf5_tables.telling():
+            detection_tables.write(path, tables, about)
         digest = detection_tables.digest(tables)
     return broadcast(comm, digest)
