@@ -26,6 +26,7 @@ UNPLANNED = ROOT / "tests/jobs/unplanned.py"
 # 21 million parameters, of which adam keeps two further numbers each, and few, small images.
 INPUT = """Weights and the optimiser's state
 need nearly all of the memory
+0 CHECKPOINT
 [ensemble]
 fashion:pictures DATASET
 resnet34 NETWORK
