@@ -187,7 +187,9 @@ class Run:
         if left := len(marked(self.mark)):
             raise Failed(f"{left} processes left")
         if allowed is not None and code not in allowed:
-            raise Failed(f"exit {code}: {self.errors.read_text().strip()[-300:]}")
+            printed = self.errors.with_name("stdout").read_text().splitlines()
+            failed = "; ".join(line.strip() for line in printed if line.endswith("FAILED"))
+            raise Failed(f"exit {code}: {failed or self.errors.read_text().strip()[-300:]}")
         return code
 
 
