@@ -31,6 +31,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from hosts import mpirun
 
+from hpcai.machine.node_resources import AGE
 from hpcai.watch import left_behind
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -65,6 +66,8 @@ KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGH
 SAME = ("curve", "ensemble", "work", "members", "models")
 # Times, and what is drawn anew of predictions.
 TIMES = {"seconds", "reached_seconds_sum", "reached_seconds_max", "entropy", "sha256", "voted"}
+
+ORPHANS: set[str] = set()  # segments of jobs that were killed with their watchers: the next start removes old ones
 
 Json = Any
 
@@ -201,7 +204,8 @@ def killed_run(case: Case, name: str, draw: random.Random, most: int) -> Iterato
         kind, number, share = draw.choice(KINDS), draw.randrange(RANKS), draw.random()
         with Run(folder, resuming(folder)) as run:
             time.sleep(share * seconds)
-            mapped |= run.segments()
+            found = run.segments()
+            (ORPHANS if kind.endswith("all") else mapped).update(found)
             if not run.suffers(kind, number):
                 break
             begun = time.monotonic()
@@ -244,6 +248,17 @@ def judge(folder: Path, expected: Json, left: set[str]) -> None:
         raise Failed(f"not verified: {verified.stdout.strip()[-300:]}")
 
 
+def orphans_are_removed(folder: Path) -> bool:
+    """Whether a start removes what jobs left that were killed with their watchers, once it is old enough."""
+    if not any(Path(path).exists() for path in ORPHANS):
+        return True
+    time.sleep(AGE + 1)
+    (folder / "input.dat").write_text("Small\nTable\n[kernels]\n16 SHAPES\n")
+    with Run(folder, ["input.dat"]) as run:
+        run.ends(HUNG, allowed=(0,))
+    return not any(Path(path).exists() for path in ORPHANS)
+
+
 def main() -> int:
     options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     options.add_argument("--kills", type=int, default=100)
@@ -262,6 +277,9 @@ def main() -> int:
             except Failed as error:
                 kills, wrong = kills + 1, wrong + 1
                 print(f"{kills:4d} {case.name}: FAILED: {error}", flush=True)
+        if not orphans_are_removed(Path(base)):
+            wrong += 1
+            print("segments of jobs that were killed whole are still in /dev/shm", flush=True)
     print(f"seed {chosen.seed}: {kills - wrong} of {kills} kills in {runs} runs resumed with the identical result")
     return int(wrong > 0)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from examples.training import rebuilt, subjects_of, violated_claims
-from fault_runs import DEVIATION, FAULTY, LOST, OPERATIONS, Run
+from fault_runs import DEVIATION, FAULTY, LOST, OPERATIONS, STILL, Run
 from job_folder import START, listing, prepared
 from launch import BENCH, mpirun, run_job
 from msgspec import ValidationError
@@ -174,7 +174,8 @@ def test_faults_in_halffp16_are_detected(tmp_path: Path) -> None:
     run = Run(tmp_path, [FAULTY, ",".join(faults)], ["PRECISION=halffp16", *ONE_MODEL], len(faults))
     for row, test, (fault, expected) in zip(run.rows, run.result["tests"], faults.items(), strict=True):
         failed = {name for name, verdict in row.items() if verdict == "FAILED"}
-        assert failed == expected or failed == expected | {DEVIATION}, fault
+        perhaps = {DEVIATION, STILL} if fault == "convolutions_not_updated" else {DEVIATION}
+        assert expected <= failed <= expected | perhaps, fault
         assert test["raw"]["work"]["skipped_steps"] > 0 or not fault.startswith("overflow")
 
 
