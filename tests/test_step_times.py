@@ -192,3 +192,12 @@ def test_a_slow_rank_is_named_whether_others_wait_for_it_or_not(tmp_path: Path) 
         waits = "exposed_communication" if test["q"] == 2 else "idle"
         assert training_shares[waits] == max(share for part, share in training_shares.items() if part != "compute")
         assert sum(training_shares.values()) == pytest.approx(1, abs=1e-12)
+
+
+def test_steps_of_a_checkpoint_come_first_with_the_parts_in_which_they_were_measured(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    times = times_of([[0.0, 1.0, 3.0], [10.0, 14.0]], monkeypatch)
+    assert times.parts == 2
+    times.restore(np.array([8.0, 9.0, 7.0]), 5)
+    assert (times.seconds.tolist(), times.parts) == ([8.0, 9.0, 7.0, 1.0, 2.0, 4.0], 7)

@@ -78,6 +78,7 @@ class StepTimes:
         self._marks = timestamps(device, most + 1)
         self._noted = 0
         self._epochs: list[Seconds] = []
+        self.parts = 0  # of epochs, each measured for itself
 
     def begin(self) -> None:
         """An epoch begins."""
@@ -92,20 +93,17 @@ class StepTimes:
     def close(self) -> None:
         """The epoch has ended, and the device is done."""
         self._epochs.append(self._marks.intervals(self._noted))
+        self.parts += 1
 
     @property
     def seconds(self) -> Seconds:
         """float64[steps]: of all steps so far, in their order."""
         return np.concatenate([np.empty(0), *self._epochs])
 
-    @property
-    def parts(self) -> int:
-        """The number of epochs and parts of epochs, of which one may be the steps of a checkpoint."""
-        return len(self._epochs)
-
-    def restore(self, seconds: Seconds) -> None:
-        """Put the steps of a checkpoint before all others."""
+    def restore(self, seconds: Seconds, parts: int) -> None:
+        """Put the steps of a checkpoint, measured in so many parts, before all others."""
         self._epochs[:0] = [seconds]
+        self.parts += parts
 
     def statistics(self) -> StepSeconds:
         """Statistics of this rank's steps, of which there must be at least one.

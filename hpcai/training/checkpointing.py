@@ -42,7 +42,7 @@ class Kept:
     """What a checkpoint of a rank has beside tensors. Clocks are those of the process that wrote it.
 
     case: which training this is. utc: seconds since 1970. clock, marks, intervals: readings of hpcai.clock. wall: of
-    the test, by the second clock. choice: of KERNELS auto, as the result records it.
+    the test, by the second clock. parts: of epochs, in which steps were measured. choice: of KERNELS auto, as recorded.
     """
 
     case: str
@@ -56,6 +56,7 @@ class Kept:
     marks: Sequence[float]
     pauses: int
     resumed: int
+    parts: int
     choice: Any = None
 
 
@@ -180,6 +181,7 @@ class Checkpointing(TrainingCallback):
             marks=tuple(self._marks),
             pauses=self._pauses,
             resumed=self._resumed,
+            parts=training.step_times.parts,
             choice=plain(self.choice) if self.choice else None,
         )
 
@@ -190,7 +192,7 @@ class Checkpointing(TrainingCallback):
         form = replicas.bcast(meta["forms"].get(SHARED))
         shared = tensor_tree.join(broadcast_tensors(replicas, of_first), form)
         own = tensor_tree.join(tensors, meta["forms"][OWN])
-        training.step_times.restore(own.pop(STEPS).numpy())
+        training.step_times.restore(own.pop(STEPS).numpy(), kept.parts)
         own["module"] = {**shared[PARAMETERS], **own["module"]}
         own["optimiser"] = shared[OPTIMISER]
         training.state.restore(own)
