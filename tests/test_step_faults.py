@@ -49,7 +49,7 @@ IN_AN_ENSEMBLE = {
 }
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
 # Where the fault meets an audited step, or changes how many samples are correct.
-PERHAPS = {DEVIATION, LOST, EVALUATED}
+PERHAPS = {DEVIATION, LOST, EVALUATED, RECOUNTED}
 
 
 @pytest.fixture(scope="module")
