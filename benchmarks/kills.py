@@ -4,8 +4,8 @@
 
 A kill is SIGKILL, SIGTERM or SIGSTOP to one rank, SIGTERM or SIGHUP to mpirun, or SIGKILL to all processes at once, at
 a moment drawn between the start and the end. A run is killed one to three times. It must end within seconds; resumed,
-it must end with the same weights, bit for bit, and the same counts, verify, and leave no process. A later start must leave
-no file of theirs in /dev/shm. It prints a line of each kill, and exits with 1 if a run does not.
+it must end with the same weights, bit for bit, and the same counts, verify, and leave no process. A later start must
+leave no file of theirs in /dev/shm. It prints a line of each kill, and exits with 1 if a run does not.
 """
 
 import argparse
