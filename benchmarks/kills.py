@@ -10,32 +10,23 @@ leave no file of theirs in /dev/shm. It prints a line of each kill, and exits wi
 
 import argparse
 import json
-import os
 import random
 import secrets
-import signal
 import subprocess
 import sys
 import tempfile
 import time
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
-
-from hosts import mpirun
+from marked_jobs import RANKS, ROOT, Failed, Run
 
 from hpcai.machine.node_resources import AGE
-from hpcai.watch import left_behind
 
-ROOT = Path(__file__).resolve().parent.parent
-MARK = "HPCAI_KILLS"  # in the environment of all processes of a job
 WATCHDOG = 5
 ENDS = 10.0  # seconds within which a job must end, after the watchdog has waited
 HUNG = 300.0
@@ -61,7 +52,6 @@ CASES = {
     "pipeline": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=pipeline"),
     "weather": ("weather", "DATASET=generated SAMPLES=48 BATCH=4 EPOCHS=3 RESOLUTION=48 GROUPS=2 DEGREE=1"),
 }
-RANKS = 2
 KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGHUP mpirun", "SIGKILL all")
 SAME = ("curve", "ensemble", "work", "members", "models")
 # Times, and what is drawn anew of predictions.
@@ -72,27 +62,11 @@ MAPPED: set[str] = set()  # segments of all jobs
 Json = Any
 
 
-class Failed(Exception):
-    """A run did not do what it must."""
-
-
 def untimed(value: Json) -> Json:
     """The value without its times."""
     if isinstance(value, dict):
         return {key: untimed(item) for key, item in value.items() if key not in TIMES}
     return [untimed(item) for item in value] if isinstance(value, list) else value
-
-
-def marked(mark: str) -> dict[int, dict[str, str]]:
-    """The environments of a job's living processes, by process id."""
-    found = {}
-    for path in Path("/proc").glob("[0-9]*"):
-        with suppress(OSError):
-            pairs = (entry.partition("=") for entry in (path / "environ").read_text(errors="replace").split("\0"))
-            variables = {name: value for name, _, value in pairs}
-            if variables.get(MARK) == mark:
-                found[int(path.name)] = variables
-    return found
 
 
 @dataclass
@@ -125,75 +99,6 @@ def compared(folder: Path) -> Json:
     (test,) = json.loads(path.read_text())["tests"]
     raw = test["raw"]
     return {"weights": raw["replay"]["weights"], **{name: untimed(raw[name]) for name in SAME}}
-
-
-class Run:
-    """A job; a context manager that leaves no process."""
-
-    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
-        self.mark, self.begun = uuid.uuid4().hex, time.monotonic()
-        self.errors = folder / "stderr"
-        command = [str(mpirun()), "-np", str(RANKS), sys.executable, str(ROOT / "bench.py"), *arguments]
-        with (folder / "stdout").open("a") as out, self.errors.open("a") as err:
-            environment = {**os.environ, MARK: self.mark}
-            self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err)
-
-    def __enter__(self) -> "Run":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.kill()
-
-    def kill(self) -> None:
-        while found := marked(self.mark):
-            for pid in found:
-                with suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
-            self.process.poll()
-            time.sleep(0.05)
-        self.process.wait()
-
-    def rank(self, number: int) -> int | None:
-        """The process of a rank, if it is there."""
-        names = ("PMI_RANK", "OMPI_COMM_WORLD_RANK")
-        found = marked(self.mark).items()
-        return next((pid for pid, variables in found if str(number) in map(variables.get, names)), None)
-
-    def segments(self) -> set[str]:
-        """MPI's files in shared memory that the processes have mapped."""
-        return {path for pid in marked(self.mark) for path in left_behind.segments(pid)}
-
-    def suffers(self, kind: str, number: int) -> bool:
-        """Send the signal; False if its receiver is not there any more."""
-        name, receiver = kind.split()
-        if self.process.poll() is not None:
-            return False
-        if receiver == "all":
-            self.kill()
-            return True
-        pid = self.process.pid if receiver == "mpirun" else self.rank(number)
-        if pid is None:
-            return False
-        with suppress(ProcessLookupError):
-            os.kill(pid, getattr(signal, name))
-        return True
-
-    def ends(self, seconds: float, allowed: Sequence[int] | None = None) -> int:
-        """Wait for the end; the exit code. No process may be left."""
-        try:
-            code = self.process.wait(seconds)
-        except subprocess.TimeoutExpired:
-            raise Failed(f"did not end in {seconds:g} s") from None
-        deadline = time.monotonic() + 2
-        while marked(self.mark) and time.monotonic() < deadline:
-            time.sleep(0.05)
-        if left := len(marked(self.mark)):
-            raise Failed(f"{left} processes left")
-        if allowed is not None and code not in allowed:
-            printed = self.errors.with_name("stdout").read_text().splitlines()
-            failed = "; ".join(line.strip() for line in printed if line.endswith("FAILED"))
-            raise Failed(f"exit {code}: {failed or self.errors.read_text().strip()[-300:]}")
-        return code
 
 
 def killed_run(case: Case, name: str, draw: random.Random, most: int) -> Iterator[str]:

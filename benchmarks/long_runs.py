@@ -15,7 +15,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from kills import RANKS, Run
+from marked_jobs import RANKS, Run
 
 PARTS = (0.2, 0.4, 0.6, 0.8, 1.0)
 PAUSE = 0.5  # seconds between readings

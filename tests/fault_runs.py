@@ -163,9 +163,14 @@ class Sweeps:
             )
         ]
 
-    def runs(self, factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-        """The run of a part, started at its first use."""
-        return cache(lambda number: sweep(factory.mktemp("faulty"), *self.parts[number], *self.settings))
+    def fixture(self) -> Any:
+        """A fixture for a test module: a function whose value is the run of a part, started at its first use."""
+
+        @pytest.fixture(scope="module")
+        def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
+            return cache(lambda number: sweep(tmp_path_factory.mktemp("faulty"), *self.parts[number], *self.settings))
+
+        return runs
 
     def number(self, fault: str) -> int:
         """The test, from 1, of a fault of the first part."""

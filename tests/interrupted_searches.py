@@ -1,21 +1,19 @@
 """Real searches that are interrupted once their journal has so many lines, and resumed."""
 
-import json
 import os
 import signal
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from job_folder import Json, result, results
 from launch import BENCH, Finished, Job, run_job, start_job, wait_until
 from search_runs import SETTINGS, repeatable
 
 from hpcai.record.trial import Trial
 from hpcai.search import journal
 
-Json = dict[str, Any]
 INPUT = """\
 A search that is broken off
 Small
@@ -39,15 +37,6 @@ def prepared(folder: Path, mode: str, **others: object) -> Path:
     settings = {**MODES[mode][1], **others}.items()
     (folder / "input.dat").write_text(INPUT + "".join(f"{value} {key}\n" for key, value in settings))
     return folder
-
-
-def results(folder: Path) -> Path:
-    return next(folder.glob("results/*"))
-
-
-def result(folder: Path) -> Json:
-    found: Json = json.loads((results(folder) / "result.json").read_text())
-    return found
 
 
 def history(folder: Path) -> Path:
@@ -83,12 +72,6 @@ def broken_off(folder: Path, mode: str, end: Callable[[Job], object], count: int
 
 def resumed(folder: Path, mode: str) -> Finished:
     return run_job([BENCH, "--resume", results(folder)], MODES[mode][0], folder, env=THREADS)
-
-
-def kill(job: Job) -> None:
-    for pid in job.ranks().values():
-        with suppress(ProcessLookupError):  # the launcher kills the others at once
-            os.kill(pid, signal.SIGKILL)
 
 
 def lose_a_rank(job: Job) -> None:

@@ -1,12 +1,16 @@
 """Folders in which the program is run, for tests of how it ends, and unusual ways to start it there."""
 
+import json
 import sys
 from os import PathLike
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from idx_files import write_set
 from launch import BENCH
+
+Json = dict[str, Any]
 
 START = 90.0  # seconds in which a job reaches the awaited state
 END = 30.0  # seconds after which a job that should end by itself is killed
@@ -34,6 +38,17 @@ def prepared(folder: Path) -> Path:
 def write_images(folder: Path, first: int) -> None:
     """Made-up images of classes that begin with `first`."""
     write_set(folder / "images", np.arange(first, first + 64) % 10, np.arange(40) % 10, compressed=False)
+
+
+def results(folder: Path) -> Path:
+    """The folder of the first result."""
+    return next(folder.glob("results/*"))
+
+
+def result(folder: Path) -> Json:
+    """The first result."""
+    found: Json = json.loads((results(folder) / "result.json").read_text())
+    return found
 
 
 def listing(folder: Path) -> list[str]:

@@ -123,6 +123,13 @@ class Job:
         self.process.wait()
 
 
+def kill_ranks(job: Job) -> None:
+    """SIGKILL to all ranks."""
+    for pid in job.ranks().values():
+        with contextlib.suppress(ProcessLookupError):  # the launcher kills the others at once
+            os.kill(pid, signal.SIGKILL)
+
+
 def mpirun() -> str | None:
     """The mpirun of this Python's environment, else the one on the PATH, else None."""
     own_mpirun = Path(sys.executable).with_name("mpirun")

@@ -51,9 +51,7 @@ CHANGE_COUNTS = (
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 6, "DECAY=0.0005", "EPOCHS=2")
 
 
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-    return SWEEPS.runs(tmp_path_factory)
+faulty = SWEEPS.fixture()
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())

@@ -113,9 +113,7 @@ CHANGE_COUNTS = {VALIDATION, OTHERS, ORDER}  # samples evaluated twice, other we
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 11, "DECAY=0.0005")
 
 
-@pytest.fixture(scope="module")
-def faulty(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-    return SWEEPS.runs(tmp_path_factory)
+faulty = SWEEPS.fixture()
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())

@@ -1,5 +1,7 @@
 """Faults in what a network computes, and in its initial weights, are found by the run before the first step."""
 
+from collections.abc import Callable
+
 import pytest
 from fault_runs import NETWORK, OPERATIONS, WEIGHTS, Run, Sweeps, holds
 
@@ -22,12 +24,11 @@ IN_AN_ENSEMBLE = {
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 3, "BATCH=4", "KERNELS=vendor", "NETWORK=resnet8")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return SWEEPS.runs(tmp_path_factory)
+runs = SWEEPS.fixture()
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
-def test_a_fault_is_found_by_its_check(runs: object, part: int, index: int, fault: str, checks: set[str]) -> None:
-    run: Run = runs(part)  # type: ignore[operator]
-    holds(run, index, checks)
+def test_a_fault_is_found_by_its_check(
+    runs: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
+) -> None:
+    holds(runs(part), index, checks)

@@ -1,24 +1,20 @@
 """Runs that are killed or stopped, and resumed: the same weights, curve and counts as of a run that was not."""
 
-import json
 import os
 import shutil
-import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import pytest
-from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
+from job_folder import Json, result, results
+from launch import BENCH, ROOT, Finished, Job, kill_ranks, mpirun, run_job, start_job, wait_until
 
 from hpcai import tensor_file
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: RESUMED RUNS NOT TESTED")
 
-Json = dict[str, Any]
 Compared = Callable[[Path], Json]
 INPUT = """\
 Two tests, of which the second is broken off
@@ -45,15 +41,6 @@ def prepared(folder: Path, kernels: str) -> Path:
     return folder
 
 
-def results(folder: Path) -> Path:
-    return next(folder.glob("results/*"))
-
-
-def result(folder: Path) -> Json:
-    found: Json = json.loads((results(folder) / "result.json").read_text())
-    return found
-
-
 @pytest.fixture(scope="module")
 def compared() -> Iterator[Compared]:
     """What two runs of the same input have in common, in a folder."""
@@ -76,18 +63,12 @@ def broken_off(folder: Path, kernels: str = "vendor") -> None:
     with start_job([BENCH], RANKS, prepared(folder, kernels)) as job:
         files = "results/*/.checkpoints/test-2/*/rank-0.*.safetensors"
         assert wait_until(lambda: len([*folder.glob(files)]) >= GROUPS, 120), job.output()
-        kill(job)
+        kill_ranks(job)
         job.wait(60)
 
 
 def resumed(folder: Path) -> Finished:
     return run_job([BENCH, "--resume", results(folder)], RANKS, folder)
-
-
-def kill(job: Job) -> None:
-    for pid in job.ranks().values():
-        with suppress(ProcessLookupError):  # the launcher kills the others at once
-            os.kill(pid, signal.SIGKILL)
 
 
 def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
@@ -147,7 +128,7 @@ def test_a_run_is_launched_again_until_it_is_done(compared: Compared, whole: Jso
     found = {**os.environ, "MPIRUN": str(mpirun()), "PYTHON": sys.executable}
     with Job([str(script), "2"], folder, found) as job:
         assert wait_until(lambda: [*folder.glob("results/*/.checkpoints/test-2/group-1/*")], 120), job.output()
-        kill(job)
+        kill_ranks(job)
         ended = job.wait(300)
     assert ended.returncode == 0 and "run_until_done.sh: ended with" in ended.stderr
     assert compared(folder) == whole

@@ -14,18 +14,16 @@ from interrupted_searches import (
     assert_complete,
     broken_off,
     history,
-    kill,
     lines,
     lose_a_rank,
     prepared,
-    result,
-    results,
     resumed,
     terminate,
     trials,
     whole,
 )
-from launch import BENCH, ROOT, Job, mpirun, run_job, start_job, wait_until
+from job_folder import result, results
+from launch import BENCH, ROOT, Job, kill_ranks, mpirun, run_job, start_job, wait_until
 from search_runs import repeatable
 
 from hpcai.record import check_declarations as declared
@@ -42,11 +40,11 @@ FAULTS = {
     "trials_of_earlier_jobs_not_counted": {LOST_OR_DOUBLED.name},
 }
 FIRST, *OTHERS = FAULTS
-ENDS = (kill, lose_a_rank, terminate)
-IN_CI = {"one": kill, "degree": terminate, "both": kill, "random": lose_a_rank, "off": terminate}
+ENDS = (kill_ranks, lose_a_rank, terminate)
+IN_CI = {"one": kill_ranks, "degree": terminate, "both": kill_ranks, "random": lose_a_rank, "off": terminate}
 CASES = [
     pytest.param(mode, end, marks=pytest.mark.slow if IN_CI.get(mode) is end else pytest.mark.exhaustive)
-    for mode in MODES for end in ENDS if (mode, end) != ("groups", kill)
+    for mode in MODES for end in ENDS if (mode, end) != ("groups", kill_ranks)
 ]  # fmt: skip
 
 
@@ -57,7 +55,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     whole.cache_clear()
 
 
-@pytest.mark.parametrize(("mode", "end"), [("groups", kill), *CASES])
+@pytest.mark.parametrize(("mode", "end"), [("groups", kill_ranks), *CASES])
 def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
     base: Path, mode: str, end: Callable[[Job], object]
 ) -> None:
@@ -77,9 +75,9 @@ def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
 def test_a_search_is_killed_and_resumed_several_times(base: Path) -> None:
     """Once with a last line that is torn, and once between its end and the row of the test."""
     folder, (ranks, _) = prepared(base / "groups" / "often", "groups"), MODES["groups"]
-    broken_off(folder, "groups", kill, 3)
+    broken_off(folder, "groups", kill_ranks, 3)
     count = lines(folder)
-    broken_off(folder, "groups", kill, count + 2, "--resume", results(folder))
+    broken_off(folder, "groups", kill_ranks, count + 2, "--resume", results(folder))
     verified = run_job([BENCH, "--verify", results(folder)], None, folder)
     assert verified.returncode == 0 and "altered" not in verified.stdout
     text, count = history(folder).read_bytes(), lines(folder)
@@ -95,7 +93,7 @@ def test_a_search_is_killed_and_resumed_several_times(base: Path) -> None:
 
 def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
     folder = prepared(base / "groups" / "damaged", "groups")
-    broken_off(folder, "groups", kill, 4)
+    broken_off(folder, "groups", kill_ranks, 4)
     path = results(folder) / "search-1" / f"{trials(folder)[0].id}.safetensors"
     moved = path.rename(folder / path.name)
     job = resumed(folder, "groups")
@@ -117,7 +115,7 @@ def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path
     second = "results/*/search-2/history.jsonl"
     with start_job([BENCH], 2, folder, THREADS) as job:
         assert wait_until(lambda: [1 for path in folder.glob(second) if path.read_bytes()], 300), job.output()
-        kill(job)
+        kill_ranks(job)
         job.wait(60)
     first = history(folder).stat()
     job = resumed(folder, "groups")
@@ -133,7 +131,7 @@ def test_a_group_that_lost_a_trial_stays_out(base: Path) -> None:
     folder = prepared(base / "groups" / "lost", "groups")
     with start_job([FAILING, "1", "training", "8", "raise"], 2, folder, THREADS) as job:
         assert wait_until(lambda: lines(folder) >= 5, 300), job.output()
-        kill(job)
+        kill_ranks(job)
         job.wait(60)
     left = [trial for trial in trials(folder) if trial.worker == 1]
     assert left[-1].end == "lost"
@@ -149,7 +147,7 @@ def test_a_recorded_search_goes_on(base: Path) -> None:
     whole(base, "groups")
     recording = history(base / "groups" / "whole")
     folder = prepared(base / "groups" / "recorded", "groups", REPLAY=f"file:{recording}", ROUNDS=0)
-    broken_off(folder, "groups", kill, 4)
+    broken_off(folder, "groups", kill_ranks, 4)
     job = resumed(folder, "groups")
     assert job.returncode == 0, job.stdout + job.stderr
     assert_complete(folder, base, "groups")
@@ -185,7 +183,7 @@ def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
     with Job([str(script), "2"], folder, found) as job:
         for count in (2, 6):
             assert wait_until(lambda count=count: lines(folder) >= count, 300), job.output()
-            kill(job)
+            kill_ranks(job)
             assert wait_until(lambda: not job.ranks(), 60)
         ended = job.wait(300)
     assert ended.returncode == 0 and ended.stderr.count("run_until_done.sh: ended with") == 2
@@ -196,7 +194,7 @@ def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
 def test_a_search_that_goes_on_wrong_fails(base: Path, fault: str) -> None:
     source = base / "groups" / "faulty"
     if not source.exists():
-        broken_off(prepared(source, "groups"), "groups", kill, 7)
+        broken_off(prepared(source, "groups"), "groups", kill_ranks, 7)
     folder = base / "groups" / fault
     shutil.copytree(source, folder)
     job = run_job([FAULTY, fault, "--resume", results(folder)], 2, folder, env=THREADS)

@@ -1,5 +1,7 @@
 """Faults of clocks, of steps that nobody audits and of judged weights are found by the run, each by its check."""
 
+from collections.abc import Callable
+
 import pytest
 from fault_runs import (
     ACCOUNTED,
@@ -52,12 +54,11 @@ SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 5, "BATCH=4", "KERNELS=vendor")
 PERHAPS = {DEVIATION, LOST, EVALUATED, RECOUNTED}
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> object:
-    return SWEEPS.runs(tmp_path_factory)
+runs = SWEEPS.fixture()
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())
-def test_a_fault_is_found_by_its_check(runs: object, part: int, index: int, fault: str, checks: set[str]) -> None:
-    run: Run = runs(part)  # type: ignore[operator]
-    holds(run, index, checks, PERHAPS - checks if checks else frozenset())
+def test_a_fault_is_found_by_its_check(
+    runs: Callable[[int], Run], part: int, index: int, fault: str, checks: set[str]
+) -> None:
+    holds(runs(part), index, checks, PERHAPS - checks if checks else frozenset())

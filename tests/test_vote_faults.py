@@ -23,9 +23,7 @@ IN_AN_ENSEMBLE = {
 SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 4, "BATCH=4")
 
 
-@pytest.fixture(scope="module")
-def runs(tmp_path_factory: pytest.TempPathFactory) -> Callable[[int], Run]:
-    return SWEEPS.runs(tmp_path_factory)
+runs = SWEEPS.fixture()
 
 
 @pytest.mark.parametrize(("part", "index", "fault", "checks"), SWEEPS.cases())

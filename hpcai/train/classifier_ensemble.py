@@ -7,7 +7,7 @@ no rank holds more than one block of sums, whatever the number of models.
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import zip_longest
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +32,15 @@ from hpcai.watch import activity
 Outputs = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.uint64]
 Delivered = TypeVar("Delivered")
+
+
+class Block(NamedTuple):
+    """A block of samples that one model has evaluated."""
+
+    number: int
+    probabilities: Outputs
+    labels: Integers
+    indices: Integers
 
 
 @dataclass(frozen=True)
@@ -83,7 +92,7 @@ def _evaluated(module: nn.Module, group: Group, validation: Validation, shutdown
         validation.content.note(x, y)
         probabilities = module(x).softmax(1).double().cpu().numpy()
         kept.note(indices, probabilities)
-        votes += _vote(group, block, probabilities, y.cpu().numpy(), indices, kept)
+        votes += _vote(group, Block(block, probabilities, y.cpu().numpy(), indices), kept)
         prints += fingerprint(indices)
     validation.content.close()
     return np.append(votes, np.uint64(prints % (1 << 63)))
@@ -108,7 +117,8 @@ def _evaluated_out_of_bag(
             content.note(x, y)
             out, probabilities = ~in_bag(sampler, indices), module(x).softmax(1).double().cpu().numpy()
             kept.note(indices, probabilities)
-            votes += _vote_out_of_bag(group, block, probabilities * out[:, None], y.cpu().numpy(), indices, kept)
+            own = Block(block, probabilities * out[:, None], y.cpu().numpy(), indices)
+            votes += _vote_out_of_bag(group, own, kept)
         content.close()
     return votes
 
@@ -153,39 +163,25 @@ def _sum_once(group: Group, block: int, own: Outputs) -> Outputs | None:
     return total
 
 
-def _vote(
-    group: Group,
-    block: int,
-    probabilities: Outputs,
-    labels: Integers,
-    indices: Integers,
-    kept: KeptVotes,
-) -> Counts:
-    classes = probabilities.shape[1]
-    votes = np.eye(classes)[probabilities.argmax(1)]
-    total = _sum_once(group, block, np.concatenate([probabilities, votes], 1))
+def _vote(group: Group, block: Block, kept: KeptVotes) -> Counts:
+    classes = block.probabilities.shape[1]
+    votes = np.eye(classes)[block.probabilities.argmax(1)]
+    total = _sum_once(group, block.number, np.concatenate([block.probabilities, votes], 1))
     if total is None:
         return np.zeros(3, np.uint64)
     counts = total[:, classes:].astype(np.int64)
     chosen = total[:, :classes].argmax(1)
-    kept.voted(indices, chosen)
-    correct = np.count_nonzero(chosen == labels)
+    kept.voted(block.indices, chosen)
+    correct = np.count_nonzero(chosen == block.labels)
     return np.array([correct, (counts * (counts - 1) // 2).sum(), len(total)], np.uint64)
 
 
-def _vote_out_of_bag(
-    group: Group,
-    block: int,
-    probabilities: Outputs,
-    labels: Integers,
-    indices: Integers,
-    kept: KeptVotes,
-) -> Counts:
-    total = _sum_once(group, block, probabilities)
+def _vote_out_of_bag(group: Group, block: Block, kept: KeptVotes) -> Counts:
+    total = _sum_once(group, block.number, block.probabilities)
     if total is None:
         return np.zeros(2, np.uint64)
     evaluated = total.sum(1) > 0
     chosen = np.where(evaluated, total.argmax(1), NOBODY)
-    kept.voted(indices, chosen)
-    correct = np.count_nonzero((chosen == labels) & evaluated)
+    kept.voted(block.indices, chosen)
+    correct = np.count_nonzero((chosen == block.labels) & evaluated)
     return np.array([correct, np.count_nonzero(evaluated)], np.uint64)
