@@ -6,10 +6,10 @@ from itertools import count
 
 import pytest
 
-from hpcai import clock
+from hpcai import clock, second_clock
 from hpcai.clock import Phases
-from hpcai.formulas.clocks import beside_steps, deviation, unaccounted
-from hpcai.second_clock import CLOSE, TimedRegion, moment, raw
+from hpcai.formulas.clocks import CallTime, beside_steps, deviation, of_calls, unaccounted
+from hpcai.second_clock import CLOSE, CallInterval, CallTimes, TimedRegion, moment, raw
 
 
 def region() -> TimedRegion:
@@ -86,3 +86,35 @@ def test_phases_and_the_time_between_them_add_up() -> None:
         time.sleep(0.005)
     assert phases.seconds["training"] >= 0.02 and phases.between >= 0.01
     assert sum(phases.seconds.values()) + phases.between <= clock.now() - begin
+
+
+def test_calls_are_timed_in_blocks_whose_first_stretch_counts_only_if_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+    monkeypatch.setattr(second_clock, "raw", lambda: now)
+    times = CallTimes()
+    for block in ([(1, 9.0), (2, 4.0), (3, 11.0)], [(1, 9.0)], [(1, 1.0), (1, 2.0)]):
+        times.block()
+        for calls, seconds in block:
+            times.handed(calls)
+            times.begin()
+            now += seconds
+            times.end()
+    assert times.seconds == 3.0  # of 3, 9 and 2 seconds
+
+
+@pytest.mark.parametrize("calls", [1, 2, 5])
+def test_an_interval_lasts_from_the_first_call_to_the_end_of_the_last_one(calls: int) -> None:
+    made: list[int] = []
+    interval = CallInterval()
+    watched = interval.around([lambda number=number: made.append(number) for number in range(calls)])  # type: ignore[misc]
+    before = raw()
+    for call in watched:
+        call()
+        time.sleep(0.01)
+    assert made == [*range(calls)] and 0.01 * (calls - 1) <= interval.seconds < raw() - before - 0.01
+
+
+def test_times_of_calls_agree_by_their_median() -> None:
+    sound, half, short = CallTime(1.01, 1.0), CallTime(0.5, 1.0), CallTime(8e-6, 6e-6, 10)
+    assert of_calls([sound, half, sound]) <= 1 < of_calls([sound, half, half])
+    assert of_calls([short]) <= 1 < of_calls([short._replace(calls=100)])

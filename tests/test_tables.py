@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,7 @@ from small_run import Run, bench
 
 from hpcai.record.loading import result_of
 from hpcai.report import files
+from hpcai.results.table import CALL_CLOCKS
 from hpcai.verification import verify
 
 Json = dict[str, Any]
@@ -113,11 +115,18 @@ def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("what", "section"), one_in(2, [("product", KERNELS), ("element", COMM)]))
-def test_a_wrong_number_fails_the_table_and_the_result(what: str, section: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("what", "section", "clocks"), one_in(2, [
+    ("product", KERNELS, "PASSED"),
+    ("collectives_in_half_the_time", COMM, "FAILED"),
+    ("element", COMM, "PASSED"),
+    ("products_in_half_the_time", KERNELS, "FAILED"),
+    ("half_of_the_calls", KERNELS, "FAILED"),
+]))  # fmt: skip
+def test_a_wrong_number_fails_the_table_and_the_result(what: str, section: str, clocks: str, tmp_path: Path) -> None:
     job = run_job([JOBS / "wrong_table.py", what, written(tmp_path, section)], 2, tmp_path, START, ONE_THREAD)
     assert job.returncode == 1, job.stderr
-    assert "1 tests completed and failed residual checks," in job.stdout and "FAILED" in job.stdout
+    assert "1 tests completed and failed residual checks," in job.stdout
+    assert re.findall(rf"  {CALL_CLOCKS.name}: \S+ at most 1 \.{{6}} (\w+)", job.stdout) == [clocks]
     assert "Final Summary::HPCAI result is INVALID; checks FAILED, official PASSED; no training" in job.stdout
     (path,) = tmp_path.glob("results/*/result.json")
     assert verify.differences(path) == []

@@ -12,6 +12,7 @@ from hpcai.comm.collectives import Backend, Call
 from hpcai.comm.scopes import Scope
 from hpcai.comm.world import broadcast
 from hpcai.formulas.collectives import LEAST_ITERATIONS, CollectiveName
+from hpcai.second_clock import CallInterval
 
 SECONDS = 0.04  # of the timed calls of a row, if there are buffers for so many
 TRIED = 0.004  # seconds of the trial calls that determine the number of timed calls
@@ -20,9 +21,13 @@ MOST_CALLS = 8192
 
 
 class TimedCollective(NamedTuple):
-    """Seconds of one call of the slowest rank, how many calls were timed, and wrong elements of all ranks."""
+    """Seconds of one call of the slowest rank, how many calls were timed, and wrong elements of all ranks.
+
+    second_clock: the seconds by the second clock; None where a GPU works after the calls.
+    """
 
     seconds: float
+    second_clock: float | None
     iterations: int
     wrong: int
 
@@ -65,9 +70,11 @@ class CollectiveTimer:
         iterations = self._iterations(lambda calls: self._prepared(collective, buffers, calls), buffers.count, seconds)
         calls = self._prepared(collective, buffers, iterations)
         patterns.fill(buffers, collective, iterations, first=1)
-        seconds = self._timed(calls)
+        interval = CallInterval()
+        seconds = self._timed(interval.around(calls))
+        second = None if self._backend.device.type == "cuda" else self._slowest(interval.seconds) / iterations
         wrong += patterns.wrong(buffers, collective, iterations, first=1)
-        return TimedCollective(seconds / iterations, iterations, self._scope.members.allreduce(wrong))
+        return TimedCollective(seconds / iterations, second, iterations, self._scope.members.allreduce(wrong))
 
     def _prepared(self, collective: CollectiveName, buffers: Buffers, calls: int) -> list[Call]:
         prepare = getattr(self._backend, collective)
@@ -93,4 +100,8 @@ class CollectiveTimer:
         for call in calls:
             call()
         clock.synchronise(device)
-        return float(members.allreduce(clock.now() - begin, MPI.MAX))
+        return self._slowest(clock.now() - begin)
+
+    def _slowest(self, seconds: float) -> float:
+        """Of all ranks. Collective."""
+        return float(self._scope.members.allreduce(seconds, MPI.MAX))

@@ -32,7 +32,7 @@ ADDED_BY_5 = frozenset(
         *("models_per_minute", *TRAFFIC, "over_nodes", "further"),
         *("exchanged", "exchange_cost", "pipeline", "pipeline_cost", "evaluation_deviation"),
         *("stale", "still", "outside", "others", "clocks", "inside_share", "outside_share", "audits", "weights"),
-        *("wall", "accounting", "network_check"),
+        *("wall", "second_clock", "accounting", "network_check"),
         *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted"),
         *("recounted_validations", "miscounted_validations", "recount"),

@@ -39,7 +39,7 @@ def row(
 ) -> Entry:
     """The entry of a test with a row; `scores` have `flops`; `others`: the fields that only this workload has."""
     reduced: AllReduce | None = getattr(measured.raw, "all_reduce", None)
-    checks = (*checks, *clock_checks(measured))
+    checks = (*checks, *clock_checks(measured.wall))
     eligible = with_assumed_nodes(eligible, reduced.ranks_per_node if reduced else None)
     return entry(
         kind,

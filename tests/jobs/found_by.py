@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from hpcai.record import check_declarations as declared
+from hpcai.results.table import CALL_CLOCKS
 
 FOUND_BY: Mapping[str, str] = {
     "time_divided_by_1000": declared.BOUND.name,
@@ -19,5 +20,8 @@ FOUND_BY: Mapping[str, str] = {
     "full": "the run ends with 3: staging needs more bytes than are free",
     "spoiled_later": "the run ends with 3: SHA-256 of the copy",
     "product": "residual of the row in the table of kernels",
+    "products_in_half_the_time": CALL_CLOCKS.name,
+    "half_of_the_calls": CALL_CLOCKS.name,
+    "collectives_in_half_the_time": CALL_CLOCKS.name,
     "element": "wrong elements of the row in the table of collectives",
 }

@@ -21,6 +21,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "cycles_not_computed",
             "processor_not_in_the_table",
         ),
+        "wrong_table": ("products_in_half_the_time", "half_of_the_calls", "collectives_in_half_the_time"),
     },
     "work not done": {
         "training_faults": (

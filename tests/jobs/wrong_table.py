@@ -8,8 +8,10 @@ import numpy as np
 from planting import RANK, WRONG_RANK, Fault, replaced
 
 from hpcai.comm.buffers import CollectivePatterns
+from hpcai.comm.collective_timing import CollectiveTimer
 from hpcai.kernels import verify
 from hpcai.main import main
+from hpcai.preflight import block_timing
 
 
 def product() -> Fault:
@@ -40,6 +42,29 @@ def element() -> Fault:
     return replaced(CollectivePatterns, "wrong", make)
 
 
+def products_in_half_the_time() -> Fault:
+    """Each block of calls takes half of its time."""
+    return replaced(block_timing, "block", lambda genuine: lambda *arguments: genuine(*arguments) / 2)
+
+
+def half_of_the_calls() -> Fault:
+    """Half of the calls of a stretch are made, all are counted."""
+
+    def make(genuine: Callable[..., float]) -> Any:
+        return lambda rotation, times, device: genuine(rotation, (times + 1) // 2, device)
+
+    return replaced(block_timing, "stretch", make)
+
+
+def collectives_in_half_the_time() -> Fault:
+    """The timed calls of a collective take half of their time."""
+    return replaced(CollectiveTimer, "_timed", lambda genuine: lambda *arguments: genuine(*arguments) / 2)
+
+
+FAULTS = {each.__name__: each for each in (
+    product, products_in_half_the_time, half_of_the_calls, element, collectives_in_half_the_time,
+)}  # fmt: skip
+
 if __name__ == "__main__":
-    {"product": product, "element": element}[sys.argv[1]]().__enter__()
+    FAULTS[sys.argv[1]]().__enter__()
     sys.exit(main(sys.argv[2:]))

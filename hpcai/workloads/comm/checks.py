@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable, Sequence
 
+from hpcai.formulas.clocks import CallTime
 from hpcai.formulas.collectives import COLLECTIVES, TYPE, LinearModel, linear_model
 from hpcai.inputfile import Case
 from hpcai.record.record import Verdict
-from hpcai.results.entry import entry
 from hpcai.results.measured import Before, Measured
+from hpcai.results.table import calls_agree, table
 from hpcai.workloads.comm.record import CollectiveRow, CommRaw, CommTable, Fit, MeasuredCollective
 
 PASSED: Verdict = "PASSED"
@@ -16,15 +17,21 @@ Block = tuple[str, str, str]  # collective, scope and backend of a printed block
 def build(case: Case, measured: Measured, before: Before) -> CommTable:
     """The table of a complete test."""
     found = rows(case, measured.raw)
-    return entry(CommTable, case, measured, verdict(found), fits=fits(found))
+    return table(CommTable, case, measured, verdict(found), fits=fits(found))
 
 
 def rows(case: Case, raw: CommRaw) -> tuple[CollectiveRow, ...]:
     """The measured rows with bandwidths and verdicts, in order."""
-    return tuple(_row(case.index, measured) for measured in raw.rows)
+    agree = calls_agree(times(raw.rows))
+    return tuple(_row(case.index, measured, agree) for measured in raw.rows)
 
 
-def _row(test: int, measured: MeasuredCollective) -> CollectiveRow:
+def times(rows: Sequence[MeasuredCollective]) -> list[CallTime]:
+    """Seconds of the calls by two clocks, where there are two."""
+    return [CallTime(row.seconds, row.second_clock, row.iterations) for row in rows if row.second_clock is not None]
+
+
+def _row(test: int, measured: MeasuredCollective, agree: bool) -> CollectiveRow:
     kind, rate = COLLECTIVES[measured.collective], measured.nbytes / measured.seconds
     return CollectiveRow(
         test=test,
@@ -37,12 +44,13 @@ def _row(test: int, measured: MeasuredCollective) -> CollectiveRow:
         seconds=measured.seconds,
         iterations=measured.iterations,
         wrong=measured.wrong,
+        second_clock=measured.second_clock,
         type=TYPE,
         redop=kind.redop,
         root=kind.root,
         algbw=rate,
         busbw=rate * kind.factor(measured.ranks),
-        verdict=PASSED if measured.wrong == 0 else "FAILED",
+        verdict=PASSED if agree and measured.wrong == 0 else "FAILED",
     )
 
 

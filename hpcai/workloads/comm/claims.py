@@ -18,7 +18,7 @@ from hpcai.formulas.collectives import (
     size,
 )
 from hpcai.inputfile import Case
-from hpcai.results.alterations import appended, changed, removed
+from hpcai.results.alterations import appended, changed, removed, together
 from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.comm.record import CommRaw
 
@@ -142,6 +142,13 @@ def _counts(subject: Subject) -> bool:
     return all(row.count == elements(row.collective, row.nbytes, row.ranks) for row in _raw(subject).rows)
 
 
+def _timed_twice(subject: Subject) -> bool:
+    """Whether all calls on hosts are timed by a second clock, or none in older results."""
+    given = {row.by: {each.second_clock is not None for each in _raw(subject).rows if each.by == row.by}
+             for row in _raw(subject).rows}
+    return given.pop("nccl", {False}) == {False} and len(set().union(*given.values())) <= 1
+
+
 _LACKING = {"scope": "world", "by": "mpi", "collective": "broadcast", "why": "not supported"}
 _SMALL = {"scope": "world", "by": "mpi", "collective": "broadcast", "nbytes": 1024}
 
@@ -188,6 +195,11 @@ BACKEND_CLAIMS = (
 ROW_CLAIMS = (
     Claim("rows: every collective and size that is asked for, in order", _all_measured, removed("raw.rows.-1")),
     Claim("too_small: the sizes of less than one element for each rank", _too_small, appended("raw.too_small", _SMALL)),
+    Claim(
+        "rows: calls timed by a second clock, except by nccl",
+        _timed_twice,
+        together(changed("raw.rows.*.second_clock", 0.1), changed("raw.rows.0.second_clock", None)),
+    ),
     Claim("rows: count, of nbytes and ranks", _counts, changed("raw.rows.0.count", 255)),
 )
 CLAIMS: Claims = ((*MEMORY, *TELEMETRY, *SCOPE_CLAIMS, *BACKEND_CLAIMS), ROW_CLAIMS)

@@ -2,8 +2,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from hpcai.report.table_checks import clock_lines
 from hpcai.report.text import printed
-from hpcai.workloads.comm.checks import average_busbw, blocks, verdict
+from hpcai.workloads.comm.checks import average_busbw, blocks, times, verdict
 from hpcai.workloads.comm.record import CollectiveRow, CommRaw, CommTable, Fit
 
 LINE = "=" * 80
@@ -24,16 +25,17 @@ FITTED = f"{'collective':<14}  {'scope':<7}  {'by':<4}  {'alpha (us)':>12}  {'1/
 
 def block(table: CommTable, rows: Sequence[CollectiveRow]) -> str:
     """The table of one test: a block for each collective, scope and backend, then the models that fit their times."""
-    return printed([*_head(table), *_blocks(rows), *_average(rows), *_fits(table.fits), ""])
+    return printed([*_head(table, rows), *_blocks(rows), *_average(rows), *_fits(table.fits), ""])
 
 
-def _head(table: CommTable) -> Iterator[str]:
+def _head(table: CommTable, rows: Sequence[CollectiveRow]) -> Iterator[str]:
     settings = table.settings
     yield LINE
     yield (
         f"Collectives, test {table.index}: P x Q = {settings['GROUPS']} x {settings['DEGREE']}, "
         f"mapped by {settings['MAPPING']} ...... {table.verdict}"
     )
+    yield from clock_lines(table, times(rows))
     yield from EXPLANATION
     yield from (f"Skipped: {what}" for what in _skipped(table.raw))
     yield ""

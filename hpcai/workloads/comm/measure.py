@@ -175,5 +175,6 @@ class _Scope:
             seconds=timed.seconds,
             iterations=timed.iterations,
             wrong=timed.wrong,
+            second_clock=timed.second_clock,
         )
         self._rows.append(measured)

@@ -21,6 +21,10 @@ class MeasuredCollective(Record, kw_only=True):
     seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank", unit="s")]
     iterations: Annotated[int, Meta(ge=LEAST_ITERATIONS), about("calls that were timed")]
     wrong: Annotated[Count, about("wrong elements of all ranks, over all calls")]
+    second_clock: Annotated[
+        PositiveSeconds | None,
+        about("the same by a second clock; null of nccl, which works after the calls, and in older results", unit="s"),
+    ] = None
 
 
 class SkippedScope(Record, kw_only=True):
@@ -66,7 +70,7 @@ class CollectiveRow(MeasuredCollective, kw_only=True):
     root: Annotated[Literal[-1, 0], about("root of a broadcast, else -1")]
     algbw: Annotated[float, about("nbytes / seconds", unit="B/s")]
     busbw: Annotated[float, about("algbw x factor of the collective (nccl-tests, PERFORMANCE.md)", unit="B/s")]
-    verdict: Annotated[Verdict, about("PASSED if no element is wrong")]
+    verdict: Annotated[Verdict, about("PASSED if no element is wrong, and two clocks agree")]
 
 
 class Fit(Record, kw_only=True):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
+from hpcai.formulas.clocks import CallTime
 from hpcai.inputfile import Case
 from hpcai.kernels.layers import LayerShape
 from hpcai.kernels.providers import CUSTOM, VENDOR
@@ -13,9 +14,9 @@ from hpcai.opcount.needed import nominal_share
 from hpcai.opcount.products import requested
 from hpcai.record.processor import Processor
 from hpcai.record.record import Verdict
-from hpcai.results.entry import entry
 from hpcai.results.measured import Before, Measured
 from hpcai.results.physical_limits import bytes_bound, device_of, operations_bound
+from hpcai.results.table import calls_agree, table
 from hpcai.workloads.kernels.record import KernelRow, KernelsRaw, KernelsTable, MeasuredKernel
 from hpcai.workloads.kernels.scores import KernelProduct, product_of, ratio, table_ceilings
 
@@ -23,18 +24,22 @@ PASSED: Verdict = "PASSED"
 
 
 class _Context(NamedTuple):
-    """Values with which a row is compared: FMA peaks by type, seconds by product and provider, processor, layers."""
+    """Values with which a row is compared: FMA peaks by type, seconds by product and provider, processor, layers.
+
+    agree: whether two clocks agree on the times of the table.
+    """
 
     peaks: Mapping[str, float]
     seconds: Mapping[tuple[KernelProduct, str], float]
     processor: Processor | None
     layers: Mapping[KernelProduct, LayerShape]
+    agree: bool
 
 
 def build(case: Case, measured: Measured, before: Before) -> KernelsTable:
     """The table of a complete test."""
     found = rows(case, measured.raw)
-    return entry(KernelsTable, case, measured, verdict(found), ceilings=table_ceilings(found))
+    return table(KernelsTable, case, measured, verdict(found), ceilings=table_ceilings(found))
 
 
 def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
@@ -42,8 +47,14 @@ def rows(case: Case, raw: KernelsRaw) -> tuple[KernelRow, ...]:
     custom = [row for row in raw.rows if (row.kernel, row.provider) == (FMA_PEAK, CUSTOM)]
     peaks: dict[str, float] = {row.dtype: row.operations / row.seconds for row in custom}
     seconds = {(product_of(row), row.provider): row.seconds for row in raw.rows}
-    context = _Context(peaks, seconds, raw.processor, _layers(case) if raw.processor else {})
+    layers = _layers(case) if raw.processor else {}
+    context = _Context(peaks, seconds, raw.processor, layers, calls_agree(times(raw.rows)))
     return tuple(_row(case.index, row, context) for row in raw.rows)
+
+
+def times(rows: Sequence[MeasuredKernel]) -> list[CallTime]:
+    """Seconds of the calls by two clocks, where there are two."""
+    return [CallTime(row.seconds, row.second_clock) for row in rows if row.second_clock is not None]
 
 
 def _layers(case: Case) -> dict[KernelProduct, LayerShape]:
@@ -91,7 +102,8 @@ def _row(test: int, measured: MeasuredKernel, context: _Context) -> KernelRow:
         first_seconds=measured.first_seconds,
         spot_residual=measured.spot_residual,
         spot_checks=measured.spot_checks,
-        verdict=PASSED if _right(measured) and possible(measured, most) else "FAILED",
+        second_clock=measured.second_clock,
+        verdict=PASSED if context.agree and _right(measured) and possible(measured, most) else "FAILED",
         bound=most,
     )
 

@@ -142,6 +142,12 @@ def _spot_checked(subject: Subject) -> bool:
     return len(given) <= 1 and all(row.spot_checks is None or row.spot_checks >= LEAST_SPOT_CHECKS for row in rows)
 
 
+def _timed_twice(subject: Subject) -> bool:
+    """Whether all calls are timed by a second clock, or none: on GPUs and in older results."""
+    given = {row.second_clock is not None for row in _raw(subject).rows}
+    return given <= {False} if subject.environment.accelerators else len(given) <= 1
+
+
 def _verified(subject: Subject) -> bool:
     return all(row.checked == _verification(row) for row in _raw(subject).rows)
 
@@ -207,6 +213,11 @@ CLAIMS: Claims = (
             "rows: first calls timed and elements checked between calls, of all rows or, in older results, of none",
             _spot_checked,
             together(changed("raw.rows.*.spot_checks", 9), changed("raw.rows.0.spot_checks", None)),
+        ),
+        Claim(
+            "rows: calls timed by a second clock on CPUs only",
+            _timed_twice,
+            together(changed("raw.rows.*.second_clock", 0.1), changed("raw.rows.0.second_clock", None)),
         ),
         Claim("rows: none twice", _once, repeated("raw.rows.-1")),
         Claim("missing: each provider once, of products that it may lack", _excused, appended("raw.missing", _ABSENT)),

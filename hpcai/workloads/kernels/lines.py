@@ -7,8 +7,9 @@ from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.verify import EVERY_ELEMENT
 from hpcai.opcount.ceilings import CEILING, FMA_PEAK
 from hpcai.opcount.products import SQUARE
+from hpcai.report.table_checks import clock_lines
 from hpcai.report.text import counted, free, printed
-from hpcai.workloads.kernels.checks import PASSED, limit, possible
+from hpcai.workloads.kernels.checks import PASSED, limit, possible, times
 from hpcai.workloads.kernels.layer_lines import layers
 from hpcai.workloads.kernels.record import KernelRow, KernelsTable, MissingKernel
 from hpcai.workloads.kernels.scores import StepTime, step_times
@@ -48,6 +49,7 @@ def _lines(table: KernelsTable, rows: Sequence[KernelRow]) -> Iterator[str]:
     for of in dict.fromkeys(row.of for row in rows if row.of != CEILING):
         yield from _products(table, of, rows)
     yield from map(_missing, raw.missing)
+    yield from clock_lines(table, times(rows))
     yield ""
 
 

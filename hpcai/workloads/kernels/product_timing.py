@@ -19,6 +19,7 @@ from hpcai.kernels.spec import DTYPES
 from hpcai.kernels.spot_check import SpotCheck
 from hpcai.preflight import block_timing
 from hpcai.preflight.block_timing import Rotation
+from hpcai.preflight.watched_calls import WatchedRotation, watched
 from hpcai.workloads.kernels.record import MeasuredKernel, MissingKernel
 
 TRIAL = 0.01  # seconds of a trial of a variant
@@ -101,11 +102,12 @@ def measured(task: Task, measuring: MeasuringRanks) -> tuple[list[MeasuredKernel
             missing.append(convert({**names, "provider": provider, "why": why}, MissingKernel))
         else:
             timed[provider] = _checked(task, found, sets, measuring)
-    rotations = {provider: each.rotation for provider, each in timed.items()}
+    rotations = {provider: watched(each.rotation) for provider, each in timed.items()}
     seconds = block_timing.seconds(rotations, measuring.comm, measuring.device)
     for each in timed.values():  # the last call of the last block, with the set that was drawn for it
         each.residual = max(each.residual, _residual(task, each.variant, sets[each.last], measuring))
-    return [_row(task, provider, each, measuring, seconds[provider]) for provider, each in timed.items()], missing
+    clocks = {provider: _clocks(seconds[provider], rotations[provider], measuring) for provider in timed}
+    return [_row(task, provider, each, measuring, clocks[provider]) for provider, each in timed.items()], missing
 
 
 def _checked(task: Task, variants: list[Prepared], sets: tuple[Any, Any], measuring: MeasuringRanks) -> _Timed:
@@ -169,8 +171,15 @@ def _residual(task: Task, variant: Prepared, data: Any, measuring: MeasuringRank
     return float(measuring.largest(min(own, LARGEST)))
 
 
+def _clocks(seconds: float, rotation: WatchedRotation, measuring: MeasuringRanks) -> dict[str, float | None]:
+    """Seconds of a call by both clocks; the second one times the calls of CPUs. Collective."""
+    by_events = measuring.device.type == "cuda"
+    second = None if by_events else float(measuring.largest(rotation.times.seconds))
+    return {"seconds": seconds, "second_clock": second}
+
+
 def _row(
-    task: Task, provider: str, timed: _Timed, measuring: MeasuringRanks, seconds: float
+    task: Task, provider: str, timed: _Timed, measuring: MeasuringRanks, clocks: dict[str, float | None]
 ) -> MeasuredKernel:
     measured = {
         "threads": measuring.threads,
@@ -178,7 +187,7 @@ def _row(
         "variant": timed.variant.variant,
         "operations": task.spec.operations(task.shape),
         "nbytes": task.spec.nbytes(task.shape, task.direction, task.names.dtype),
-        "seconds": seconds,
+        **clocks,
         "residual": timed.residual,
         "checked": verify.checked(task.spec, task.shape),
         "first_seconds": timed.first,

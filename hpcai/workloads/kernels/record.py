@@ -36,6 +36,10 @@ class MeasuredKernel(Record, kw_only=True):
         NonNegative | None, about("largest residual of elements checked between timed calls; limit as of residual")
     ] = None
     spot_checks: Annotated[Count | None, about("checks of some elements between timed calls, rank with fewest")] = None
+    second_clock: Annotated[
+        PositiveSeconds | None,
+        about("the same by a second clock; null of GPUs, which time calls by events, and in older results", unit="s"),
+    ] = None
 
 
 class MissingKernel(Record, kw_only=True):
@@ -67,7 +71,9 @@ class KernelRow(MeasuredKernel, kw_only=True):
     ratio: Annotated[
         float | None, about("seconds of the vendor / of the row's provider; in the vendor's row, of custom")
     ]
-    verdict: Annotated[Verdict, about("PASSED if the residuals are within their limit, and the rate within its bound")]
+    verdict: Annotated[
+        Verdict, about("PASSED if residuals are within their limit, the rate within its bound, and two clocks agree")
+    ]
     bound: Annotated[
         float | None,
         about("no rate is above it: FLOP/s, of triad and copy B/s; null of unknown processors", unit="FLOP/s"),
