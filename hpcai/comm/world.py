@@ -20,6 +20,8 @@ from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
 
 FLUSH_SECONDS = 0.5  # before MPI_Abort: a launcher drops output that it has not forwarded by then
+BY_PEER = "by peer"  # "Connection closed by peer", "Connection reset by peer": errors of sockets
+PEER_SECONDS = 1.0  # in which a launcher ends the other ranks
 
 
 @dataclass(frozen=True)
@@ -160,7 +162,12 @@ def abort(reason: str, code: int) -> NoReturn:
 
 
 def abort_because(error: BaseException) -> NoReturn:
-    """End the whole job because of an exception on this rank; errors meant for users have no traceback."""
+    """End the whole job because of an exception on this rank; errors meant for users have no traceback.
+
+    Where another rank has died, the launcher ends this one while it waits, and the watcher has the last word.
+    """
+    if BY_PEER in str(error):
+        sleep(PEER_SECONDS)
     if isinstance(error, HpcaiError):
         abort(f"cannot go on: {error}", error.exit_code)
     with suppress(OSError, ValueError):
