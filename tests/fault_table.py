@@ -38,10 +38,14 @@ def modules() -> list[str]:
     return [path.stem for path in sorted(JOBS.glob("*.py")) if functions(path.stem)]
 
 
-def faults_of_optimisers() -> set[str]:
-    """Faults that are planted into trainings by their optimiser."""
+def faults_of_optimisers() -> dict[str, list[str]]:
+    """The optimisers of the trainings into which a fault is planted, by the fault."""
+    found: dict[str, list[str]] = {}
     by_optimiser: dict[str, dict[str, Any]] = import_module("optimiser_changes").FAULTS
-    return {fault for faults in by_optimiser.values() for fault in faults}
+    for optimiser, faults in by_optimiser.items():
+        for fault in faults:
+            found.setdefault(fault, []).append(optimiser)
+    return found
 
 
 def checks() -> dict[str, set[str]]:
@@ -72,6 +76,7 @@ def rows() -> Iterator[tuple[str, str, str]]:
             for fault in faults:
                 named = f"{fault.replace('_', ' ')}: {texts[fault]}" if texts.get(fault) else fault.replace("_", " ")
                 if module == OPTIMISERS:
+                    named += f" ({', '.join(faults_of_optimisers()[fault])})"
                     found = replayed
                 elif fault in by_files:
                     found = f"the run's verification of its files: `{by_files[fault].strip(': ')}`"

@@ -79,9 +79,9 @@ STATISTICS = CheckDeclaration(
 )
 NETWORK = CheckDeclaration(
     "network: worst deviation from the reference",
-    "difference of an output or a layer's from a NumPy forward pass / bound, in training and in evaluation, before the "
-    "first step; of fp64 copies at 1e-8, in the network's own precision by rounding; of detectors up to the proposals; "
-    "NOT CHECKED where models are divided",
+    "difference of an output or a layer's from a NumPy forward pass / bound, before the first step; of fp64 copies at "
+    "1e-8, in training and evaluation; in the network's own precision by rounding, in training; of detectors up to the "
+    "proposals; NOT CHECKED where models are divided or need more than 2^33 multiplications",
     limit=1.0,
     absent="n/a, not compared",
 )
@@ -93,9 +93,9 @@ WEIGHTS = CheckDeclaration(
 )
 SUMS = CheckDeclaration(
     "all-reduce of integers: wrong elements",
-    "elements that differ from the sum known in advance, as many integers as gradients, by the path that trains and by "
-    "MPI; PARALLEL tensor: also sums over shards by the path of norms; WIRE int8: also elements of a sum that were "
-    "neither sent nor kept",
+    "elements that differ from the sum known in advance, of as many integers as gradients by the path that trains, and "
+    "of up to 4096 by MPI; PARALLEL tensor: also sums over shards by the path of norms; WIRE int8: also elements of a "
+    "sum that were neither sent nor kept",
 )
 SAME_WEIGHTS = CheckDeclaration(
     "parameters and statistics: differing ranks",
@@ -111,7 +111,7 @@ TRIAL_SAMPLES = CheckDeclaration(
 )
 DEVIATION = CheckDeclaration(
     "replayed steps: worst deviation of the update",
-    "deviation of an update from its float64 formula / bound; the worst tensor of all replayed steps",
+    "deviation of an update from its float64 formula, of running statistics or kept errors / bound; the worst tensor",
     limit=1.0,
 )
 LOST = CheckDeclaration(
@@ -125,7 +125,7 @@ CHANGED = CheckDeclaration(
 )
 STALE = CheckDeclaration(
     "gradients missing or of an earlier step: tensors",
-    "tensors whose gradient is missing in a step, or equals in 4 to 8 elements that of an earlier step of the epoch; "
+    "tensors whose gradient is missing in a step, or equals that of an earlier step of the epoch in 6 to 8 elements; "
     "all ranks and steps",
 )
 STILL = CheckDeclaration(
@@ -145,13 +145,15 @@ TEST_CLOCKS = CheckDeclaration(
 )
 ACCOUNTED = CheckDeclaration(
     "time not in phases or between them: share",
-    "|phases + time between them - wall time by the second clock| / (0.01 of this + 0.01 s); the worst rank",
+    "|phases + time between them - their time by the second clock| / (0.01 of this + 0.01 s), from before set-up to "
+    "the last phase, without staging, start-up and interruptions; the worst rank",
     limit=1.0,
 )
 TRAINING_CLOCKS = CheckDeclaration(
     "training time by two clocks: deviation",
-    "|training time - seconds by a second clock| / (1e-3 of these + 0.01 s + 0.03 s an epoch), or |training time - "
-    "seconds of all steps| / (0.01 of the training time + 0.01 s + 0.1 s an epoch), if that is larger; the worst rank",
+    "|training time - seconds by a second clock| / (1e-3 of these + 0.01 s + 0.03 s a part), or |training time - "
+    "seconds of all steps| / (0.01 of the training time + 0.01 s + 0.1 s a part), if that is larger; the worst rank; a "
+    "part is an epoch, or what a checkpoint leaves of it",
     limit=1.0,
 )
 OTHERS = CheckDeclaration(
@@ -197,7 +199,8 @@ DISAGREEMENT = CheckDeclaration(
 BOUND = CheckDeclaration(
     "FLOPS of a rank / bound of its processor",
     "FLOPS / (P x Q) / (1.1 x measured cycles per second x widest known units x threads x nominal / least "
-    "operations); NOT CHECKED for unknown processors",
+    "operations); of searches also the rate of the training phases; of GPUs the largest clock and all multiprocessors; "
+    "NOT CHECKED for unknown processors",
     limit=1.0,
     absent="n/a, unknown processor",
 )

@@ -30,7 +30,7 @@ class Phases(Record, kw_only=True):
     kernel_choice: Annotated[
         Seconds | None, about("timing of the layers, KERNELS auto", unit="s", label="phase kernel choice, s", absent="")
     ] = None
-    residuals: Annotated[Seconds, about("checks of the provider's products", unit="s", label="phase residuals, s")]
+    residuals: Annotated[Seconds, about("checks before the training", unit="s", label="phase residuals, s")]
     probe: Annotated[
         Seconds | None,
         about("comparison of the precision with fp32", unit="s", label="phase precision probe, s", absent=""),
@@ -61,7 +61,7 @@ class Phases(Record, kw_only=True):
             label="phase exposed communication (in training), s",
         ),
     ]
-    replay: Annotated[Seconds, about("replay of steps in float64, between epochs", unit="s", label="phase replay, s")]
+    replay: Annotated[Seconds, about("checks after epochs and training", unit="s", label="phase replay, s")]
     checkpoint: Annotated[
         Seconds | None,
         about("copies of the state for checkpoints", unit="s", label="phase checkpoint, s", absent=""),

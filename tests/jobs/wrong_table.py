@@ -34,10 +34,14 @@ def spoiled(result: Any) -> Any:
 
 
 def element() -> Fault:
-    """An element of each collective."""
+    """The first element that a rank receives in each collective."""
 
     def make(genuine: Callable[..., int]) -> Any:
-        return lambda *arguments, **keywords: genuine(*arguments, **keywords) + (RANK == WRONG_RANK)
+        def wrong(self: Any, buffers: Any, *others: Any, **keywords: Any) -> int:
+            buffers.receive[0, 0] += 1
+            return genuine(self, buffers, *others, **keywords)
+
+        return wrong if RANK == WRONG_RANK else genuine
 
     return replaced(CollectivePatterns, "wrong", make)
 

@@ -41,7 +41,7 @@ class SearchPhases(Record, kw_only=True):
         ),
     ] = None
     set_up: Annotated[Seconds, about("preparation of data and first model", unit="s", label="phase set-up, s")]
-    residuals: Annotated[Seconds, about("checks of the provider's products", unit="s", label="phase residuals, s")]
+    residuals: Annotated[Seconds, about("checks before the search", unit="s", label="phase residuals, s")]
     probe: Annotated[
         Seconds | None,
         about("comparison of the precision with fp32", unit="s", label="phase precision probe, s", absent=""),
