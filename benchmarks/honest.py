@@ -73,17 +73,19 @@ def input_of(settings: list[str]) -> str:
     return "\n".join(["Honest run", "No fault is planted", section, *lines, ""])
 
 
-def stopped(job: "subprocess.Popen[str]", draw: random.Random) -> None:
-    """Stop all processes of a job for some seconds, once it has run for a while."""
-    time.sleep(draw.uniform(6, 14))
+def stopped(job: "subprocess.Popen[str]", draw: random.Random, at: list[float]) -> None:
+    """Stop all processes of a job for some seconds, once it has run for a while, and note when."""
+    moment = draw.uniform(2, 10)
+    time.sleep(moment)
     if job.poll() is None:
         os.killpg(job.pid, signal.SIGSTOP)
+        at.append(moment)
         time.sleep(draw.uniform(2, 4))
         os.killpg(job.pid, signal.SIGCONT)
 
 
-def run(ranks: int, settings: list[str], stops: bool, draw: random.Random) -> str:
-    """What went wrong in one run; empty if nothing."""
+def run(ranks: int, settings: list[str], stops: bool, draw: random.Random, at: list[float]) -> str:
+    """What went wrong in one run; empty if nothing. at: is given the seconds after which it was stopped."""
     beside = Path(sys.executable).with_name("mpirun")
     launcher = str(beside) if beside.exists() else str(which("mpirun"))
     bench = [sys.executable, str(ROOT / "bench.py")]
@@ -94,7 +96,7 @@ def run(ranks: int, settings: list[str], stops: bool, draw: random.Random) -> st
             command, cwd=folder, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
         )
         if stops:
-            threading.Thread(target=stopped, args=(job, draw), daemon=True).start()
+            threading.Thread(target=stopped, args=(job, draw, at), daemon=True).start()
         try:
             out, err = job.communicate(timeout=MOST_SECONDS)
         except subprocess.TimeoutExpired:
@@ -117,11 +119,11 @@ def main() -> int:
     numbered = enumerate(islice(cycle(CASES), chosen.first - 1, chosen.first - 1 + chosen.runs), chosen.first)
     for number, (ranks, settings) in numbered:
         neighbours, stops = 2 * (number % 2), number % 3 == 0
-        begin = time.monotonic()
+        begin, at = time.monotonic(), list[float]()
         with busy(neighbours):
-            found = run(ranks, settings, stops, draw)
+            found = run(ranks, settings, stops, draw, at)
         wrong += bool(found)
-        where = f"{neighbours} neighbours{', stopped' if stops else ''}; {time.monotonic() - begin:.0f} s"
+        where = f"{neighbours} neighbours{''.join(f', stopped at {moment:.1f} s' for moment in at)}; {time.monotonic() - begin:.0f} s"
         print(f"{number:3d} {found or 'PASSED'}: {ranks} ranks, {' '.join(settings)}; {where}", flush=True)
     print(f"{chosen.runs - wrong} of {chosen.runs} honest runs PASSED and verified")
     return int(wrong > 0)
