@@ -123,7 +123,8 @@ def main() -> int:
         with busy(neighbours):
             found = run(ranks, settings, stops, draw, at)
         wrong += bool(found)
-        where = f"{neighbours} neighbours{''.join(f', stopped at {moment:.1f} s' for moment in at)}; {time.monotonic() - begin:.0f} s"
+        held = "".join(f", stopped at {moment:.1f} s" for moment in at)
+        where = f"{neighbours} neighbours{held}; {time.monotonic() - begin:.0f} s"
         print(f"{number:3d} {found or 'PASSED'}: {ranks} ranks, {' '.join(settings)}; {where}", flush=True)
     print(f"{chosen.runs - wrong} of {chosen.runs} honest runs PASSED and verified")
     return int(wrong > 0)
