@@ -29,13 +29,13 @@ CHANGED = "weights changed outside of steps: ranks"
 LOSS = "loss not finite: models"
 OPERATIONS = "operations credited, not executed: samples"
 VALIDATION = "validation samples not evaluated exactly once"
-APART = "pairwise disagreement of models, not 0"
 VENDOR_LOSS, GRADIENT, STATISTICS = COMPARED = (declared.LOSS.name, declared.GRADIENT.name, declared.STATISTICS.name)
 CLAIMS = declared.CLAIMS.name
 STALE, STILL, OUTSIDE, CLOCKS, OTHERS = BESIDE = tuple(each.name for each in declared.BESIDE)
 ACCOUNTED, WALL = declared.ACCOUNTED.name, declared.TEST_CLOCKS.name
 EVALUATED, RECOUNTED = declared.EVALUATED.name, declared.RECOUNTED.name
 NETWORK, WEIGHTS = declared.NETWORK.name, declared.WEIGHTS.name
+APART = declared.REPEATED.name
 BOUND = declared.BOUND.name  # NOT CHECKED on processors that are not in the table of units
 CEILING = declared.CEILING.name
 PUBLISHED = declared.PUBLISHED.name

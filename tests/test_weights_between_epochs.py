@@ -46,3 +46,27 @@ def test_a_running_statistic_changed_outside_of_steps_is_detected(monkeypatch: p
     monkeypatch.setattr(trained.validation, "run", lambda *a: (mean.mul_(1.001), validate(*a))[1])
     trained.run(Phases(CPU), unending())
     assert trained.checks.measured().changed_ranks == 2
+
+
+@pytest.mark.parallel(4)
+def test_models_with_the_same_last_weights_are_counted() -> None:
+    from mpi4py import MPI
+
+    from hpcai.comm.grid import split
+    from hpcai.train.judged_weights import repeated_models
+
+    group = split(MPI.COMM_WORLD, 4, 1, "row")
+    assert group is not None
+    of_rank = [[[1, 2], [2, 1], [1, 2], [2, 1]], [[1, 2], [1, 2], [3, 3], [3, 3]], [[1, 2]] * 4]
+    found = [repeated_models(torch.tensor(values[group.coordinates.group]), group) for values in of_rank]
+    assert found == [0, 2, 4]
+    pairs = split(MPI.COMM_WORLD, 2, 2, "row")
+    assert pairs is not None
+    own = [7, pairs.coordinates.member]
+    assert repeated_models(torch.tensor(own), pairs) == 2
+    own[0] += pairs.coordinates.group * pairs.coordinates.member  # one rank of a model differs
+    assert repeated_models(torch.tensor(own), pairs) == 0
+    whole = split(MPI.COMM_WORLD, 1, 4, "row")
+    assert whole is not None and repeated_models(torch.tensor(own), whole) is None
+    for each in (group, pairs, whole):
+        each.free()

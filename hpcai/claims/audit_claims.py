@@ -41,6 +41,11 @@ def _counted(subject: Subject) -> bool:
     )
 
 
+def _repeated(subject: Subject) -> bool:
+    found, models = _raw(subject).replay.repeated, subject.case.groups
+    return found is None or (models > 1 and found <= models)
+
+
 COPIES = Claim(
     "replay: copies of audited steps are part of the training time",
     lambda subject: (subject.entry.raw.replay.inside_share or 0.0) <= 1,
@@ -53,6 +58,11 @@ OF_TRIALS = Claim(
 )
 AUDITS = (
     COPIES,
+    Claim(
+        "replay.repeated: of several models only, and no more than these",
+        _repeated,
+        changed("raw.replay.repeated", 10**6),
+    ),
     Claim("replay.audits: steps drawn from the entropy", _drawn, changed("raw.replay.audits.entropy", "0" * 16)),
     Claim(
         "replay.audits: no more steps than all models have",

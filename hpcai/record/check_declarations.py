@@ -82,8 +82,7 @@ NETWORK = CheckDeclaration(
     "difference of an output or a layer's from a NumPy forward pass / bound, before the first step; of fp64 copies at "
     "1e-8, in training and evaluation; in the network's own precision by rounding, in training; of detectors up to the "
     "proposals; NOT CHECKED where models are divided or need more than 2^33 multiplications",
-    limit=1.0,
-    absent="n/a, not compared",
+    limit=1.0, absent="n/a, not compared",
 )
 WEIGHTS = CheckDeclaration(
     "initial weights: standard errors off their rule",
@@ -188,21 +187,20 @@ RECOUNTED = CheckDeclaration(
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
     "generated data only: max(0, quality - ceiling) / standard error; NOT CHECKED for other data",
-    limit=MOST_ABOVE,
-    absent="n/a, no ceiling",
+    limit=MOST_ABOVE, absent="n/a, no ceiling",
 )
-DISAGREEMENT = CheckDeclaration(
-    "pairwise disagreement of models, not 0",
-    "P > 1 only: share of pairs of models that differ on a validation sample, mean; 0 if models are copies",
-    above=True,
+REPEATED = CheckDeclaration(
+    "models with the weights of the next one",
+    "P > 1 only: models whose last weights and statistics are those of the next one (of the last: the first), bit "
+    "for bit",
 )
+DISAGREEMENT = CheckDeclaration("pairwise disagreement of models, not 0", "older results only, P > 1", above=True)
 BOUND = CheckDeclaration(
     "FLOPS of a rank / bound of its processor",
     "FLOPS / (P x Q) / (1.1 x measured cycles per second x widest known units x threads x nominal / least "
     "operations); of searches also the rate of the training phases; of GPUs the largest clock and all multiprocessors; "
     "NOT CHECKED for unknown processors",
-    limit=1.0,
-    absent="n/a, unknown processor",
+    limit=1.0, absent="n/a, unknown processor",
 )
 CLAIMS = CheckDeclaration(
     "raw measurements: violated claims",
@@ -223,8 +221,7 @@ DELIVERED = CheckDeclaration(
     "delivered samples: worst deviation / bound",
     "difference of a sample, as it arrived at a network, from its source read anew / bound of fp32; labels and boxes "
     "are exact; some of each epoch and evaluation, drawn from the system's entropy, and replayed batches",
-    limit=1.0,
-    absent="n/a, data unknown",
+    limit=1.0, absent="n/a, data unknown",
 )
 SEEN = CheckDeclaration(
     "validations that saw other content",
@@ -245,6 +242,6 @@ TRAINING_CHECKS = (
     *(RESIDUAL, ELEMENTWISE, ROUNDED_ELEMENTWISE, WRONG, LOSS, GRADIENT, STATISTICS, NETWORK, WEIGHTS),
     *(SUMS, SAME_WEIGHTS),
     *(MODEL_SAMPLES, DEVIATION, LOST, CHANGED, *BESIDE, RECIPE, ORDER, DELIVERED, SEEN, PUBLISHED, SHARED),
-    *(FINITE, EXECUTED, VALIDATED, EVALUATED, RECOUNTED, CEILING, DISAGREEMENT, BOUND),
+    *(FINITE, EXECUTED, VALIDATED, EVALUATED, RECOUNTED, CEILING, REPEATED, DISAGREEMENT, BOUND),
     *(ACCOUNTED, TEST_CLOCKS, CLAIMS),
 )

@@ -123,6 +123,9 @@ class Replay(Record, kw_only=True):
         Digits16 | None,
         about("checksum over the bits of the last weights and statistics of all models; null of a search"),
     ] = None
+    repeated: Annotated[
+        Count | None, about("models whose last weights are those of the next one; null of one model and of a search")
+    ] = None
 
 
 ExecutedBy = Literal["layer by layer", "torch.compile", "CUDA graphs"]

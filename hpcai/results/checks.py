@@ -42,7 +42,7 @@ def training_checks(
         *evaluated(raw.evaluation_deviation),
         *recounted(raw.delivered, quality.unconfirmed),
         leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
-        *disagreement(quality.disagreement),
+        *apart(raw.replay, quality.disagreement),
         *within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound, before.processor),
         *accounted(raw.accounting),
     )
@@ -142,7 +142,9 @@ def leak(of: Quality, dataset: Dataset, reached: float, evaluated: int) -> Check
     return declared.CEILING.of(errors)
 
 
-def disagreement(share: float | None) -> Iterator[Check]:
-    """Check that models disagree: identical models are one model; none with one model."""
-    if share is not None:
-        yield declared.DISAGREEMENT.of(share)
+def apart(replay: Replay, disagreement: float | None) -> Iterator[Check]:
+    """Check that models differ, in older results by what they say; none with one model."""
+    if replay.repeated is not None:
+        yield declared.REPEATED.of(replay.repeated)
+    elif disagreement is not None:
+        yield declared.DISAGREEMENT.of(disagreement)

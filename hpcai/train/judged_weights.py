@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
+from mpi4py import MPI
 from torch import nn
 
 from hpcai.comm.grid import Group
@@ -39,10 +40,29 @@ def checksum_of_all(last: torch.Tensor, group: Group) -> str:
 
     Of each model the first replica counts. The same on every active rank; collective over these.
     """
-    weighted = sum(int(value) * (2 * number + 1) for number, value in enumerate(last.tolist()))
+    weighted = _weighted(last)
     place = group.coordinates.group * group.degree + group.coordinates.member
     total = group.active.allreduce(weighted * (2 * place + 1) * (group.place.replica == 0))
     return f"{int(total) % 2**64:016x}"
+
+
+def repeated_models(last: torch.Tensor, group: Group) -> int | None:
+    """Models whose checksums are those of the next model, of which the last one's is the first; None of one model.
+
+    The same on every active rank; collective over these.
+    """
+    models = group.across
+    if models.size == 1:
+        return None
+    own = _weighted(last)
+    of_next = models.sendrecv(own, (models.rank - 1) % models.size, source=(models.rank + 1) % models.size)
+    whole = group.model.allreduce(int(of_next == own), MPI.MIN)
+    return int(group.active.allreduce(whole * group.leader))
+
+
+def _weighted(last: torch.Tensor) -> int:
+    """A sum in which each tensor's checksum has a factor of its own."""
+    return sum(int(value) * (2 * number + 1) for number, value in enumerate(last.tolist()))
 
 
 class JudgedWeights:

@@ -6,6 +6,7 @@ In the timed region a rank only copies and counts; everything else happens betwe
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 from mpi4py import MPI
@@ -20,7 +21,7 @@ from hpcai.record.training import Audits, Replay
 from hpcai.second_clock import TimedRegion
 from hpcai.train.accounting import SampleAccount
 from hpcai.train.content_findings import ContentFindings
-from hpcai.train.judged_weights import JudgedWeights, checksum_of_all, checksums
+from hpcai.train.judged_weights import JudgedWeights, checksum_of_all, checksums, repeated_models
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import Audited, AuditedSteps
 from hpcai.train.state import TrainingState, nothing
@@ -196,13 +197,16 @@ class TrainingChecks:
         self.findings.others = self._judged.others
         group = self.audited.group
         first = Audits(entropy=f"{self.audited.entropy:016x}", steps=tuple(self.audited.done))
-        return measured(self.findings, group, group.active.bcast(first), checksum_of_all(self._judged.last, group))
+        last = self._judged.last
+        of_models = {"weights": checksum_of_all(last, group), "repeated": repeated_models(last, group)}
+        return measured(self.findings, group, audits=group.active.bcast(first), **of_models)
 
 
-def measured(
-    findings: Findings, group: Group, audits: Audits | None = None, weights: str | None = None
-) -> Replay:
-    """The findings of all active ranks, the same on each. Collective over these. audits: of the first model."""
+def measured(findings: Findings, group: Group, **of_models: Any) -> Replay:
+    """The findings of all active ranks, the same on each. Collective over these.
+
+    of_models: what searches have not, the audits of the first model, and what all last weights say.
+    """
     active, speaks = group.active, group.leader
     deviation, lost = (active.allreduce(worst, MPI.MAX) for worst in (findings.deviation, findings.lost))
     return Replay(
@@ -213,6 +217,5 @@ def measured(
         lost=WorstRecord(value=lost[0], where=lost[1]),
         **{name: active.allreduce(getattr(findings, name)) for name in COUNTS},
         **{name: min(active.allreduce(getattr(findings, name), MPI.MAX), LARGEST) for name in LARGEST_OF_RANKS},
-        audits=audits,
-        weights=weights,
+        **of_models,
     )
