@@ -67,6 +67,7 @@ def test_the_name_of_a_row_follows_from_the_settings(settings: Json, expected: s
     assert tv(replace(stored("ensemble")[0].case, settings={**SETTINGS, **PROVIDED, **settings})) == expected
 
 
+OLDER: Json = {"replay.repeated": None}
 FAULTS: list[tuple[str, Json]] = [
     ("||Ax-b||", {"preparation.residuals.scaled.value": 16.1}),
     ("max|C-L*R|", {"preparation.residuals.elementwise.value": 1.01}),
@@ -77,7 +78,8 @@ FAULTS: list[tuple[str, Json]] = [
     ("operations credited", {"work.executed_operations": 44_679_782_400 + 1}),
     ("operations credited", {"work.samples": 801}),
     ("evaluated exactly once", {"work.validation_miscounted": 1}),
-    ("pairwise disagreement", {"ensemble.agreeing_pairs": 2000, "ensemble.recount.agreeing_pairs": 2000}),
+    ("weights of the next one", {"replay.repeated": 2}),
+    ("pairwise disagreement", {**OLDER, "ensemble.agreeing_pairs": 2000, "ensemble.recount.agreeing_pairs": 2000}),
     ("counts not confirmed", {"ensemble.correct": 1699}),
     ("counts not confirmed", {"ensemble.recount.wrong_votes": 1}),
     ("counts not confirmed", {"delivered.miscounted_validations": 1}),

@@ -85,7 +85,10 @@ def test_one_model_has_neither_bag_nor_disagreement() -> None:
 
 
 def test_identical_models_are_detected() -> None:
-    check = check_of(row(ensemble__agreement=48.0), "pairwise disagreement of models, not 0")
+    check = check_of(row(replay__repeated=2), "models with the weights of the next one")
+    assert (check.value, check.verdict) == (2, "FAILED")
+    older = row(ensemble__agreement=48.0, replay__repeated=None)
+    check = check_of(older, "pairwise disagreement of models, not 0")
     assert (check.value, check.verdict) == (0.0, "FAILED")
 
 
