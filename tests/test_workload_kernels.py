@@ -59,7 +59,7 @@ def few_calls(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.workloads.kernels import ceiling_tasks
 
     monkeypatch.setattr(block_timing, "PAUSE", 0.0)
-    monkeypatch.setattr(block_timing.seconds, "__defaults__", (0.0, 1))
+    monkeypatch.setattr(block_timing.seconds, "__defaults__", (0.002, 1))
     monkeypatch.setattr(ceiling_tasks, "STEPS", 2**12)
 
 
