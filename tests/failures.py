@@ -3,11 +3,11 @@
 failures.py PAGE renews the page's table. `...` in a message stands for names and numbers.
 """
 
-import sys
-from pathlib import Path
 from typing import NamedTuple
 
-BEGIN, END = "<!-- table tests/failures.py -->", "<!-- end -->"
+from marked_table import renew
+
+PROGRAM = "tests/failures.py"
 LAUNCHER = "launcher's"  # of a rank that died: not 0
 RESUME = "`--resume`"
 
@@ -101,13 +101,5 @@ def _cells(failure: Failure) -> tuple[str, ...]:
     return failure.what, failure.code, message, failure.remains, f"`{file}.py`: {function.replace('_', ' ')[5:]}"
 
 
-def renewed(page: str) -> str:
-    """The page with the table of today."""
-    before, _, rest = page.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    return f"{before}{BEGIN}\n\n{table()}\n{END}{after}"
-
-
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(renewed(path.read_text(encoding="utf-8")), encoding="utf-8")
+    renew(PROGRAM, table())

@@ -1,12 +1,13 @@
 """The table of docs/FAULTS.md, of the planted faults and what finds each: fault_table.py PAGE renews it."""
 
 import ast
-import re
 import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
+
+from marked_table import renew
 
 JOBS = Path(__file__).with_name("jobs")
 sys.path.append(str(JOBS))
@@ -20,7 +21,7 @@ TABLES_IN = (
     "test_tensor_optimisers", "test_tensor_training", "test_step_faults", "test_content_faults", "test_vote_faults",
     "test_network_faults", "test_workload_nas_faults", "test_search_resume",
 )  # fmt: skip
-BEGIN, END = "<!-- table tests/fault_table.py -->", "<!-- end -->"
+PROGRAM = "tests/fault_table.py"
 HEAD = "| fault | class | found by |\n|---|---|---|\n"
 OPTIMISERS = "optimiser_faults"
 
@@ -90,11 +91,5 @@ def table() -> str:
     return HEAD + "".join(f"| {' | '.join(cell.replace('|', chr(92) + '|') for cell in row)} |\n" for row in rows())
 
 
-def renewed(page: str) -> str:
-    """The page with the table of now."""
-    return re.sub(f"{BEGIN}\n.*?{END}", lambda _: f"{BEGIN}\n\n{table()}\n{END}", page, flags=re.DOTALL)
-
-
 if __name__ == "__main__":
-    path = Path(sys.argv[1])
-    path.write_text(renewed(path.read_text("utf-8")), "utf-8")
+    renew(PROGRAM, table())

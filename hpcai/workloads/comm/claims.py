@@ -144,9 +144,8 @@ def _counts(subject: Subject) -> bool:
 
 def _timed_twice(subject: Subject) -> bool:
     """Whether all calls on hosts are timed by a second clock, or none in older results."""
-    given = {row.by: {each.second_clock is not None for each in _raw(subject).rows if each.by == row.by}
-             for row in _raw(subject).rows}
-    return given.pop("nccl", {False}) == {False} and len(set().union(*given.values())) <= 1
+    given = {(row.by == "nccl", row.second_clock is not None) for row in _raw(subject).rows}
+    return (True, True) not in given and not {(False, True), (False, False)} <= given
 
 
 _LACKING = {"scope": "world", "by": "mpi", "collective": "broadcast", "why": "not supported"}
