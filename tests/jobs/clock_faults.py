@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from time import sleep
 from typing import Any
 
 from planting import Fault, replaced
@@ -18,7 +19,7 @@ def half_the_clock() -> Fault:
     def halved(genuine: Callable[[], float]) -> Any:
         return lambda: genuine() / 2
 
-    both = ExitStack()
+    both = _long_steps()
     for owner in (clock, step_times):
         both.enter_context(replaced(owner, "now", halved))
     return both
@@ -38,7 +39,24 @@ def a_phase_in_half() -> Fault:
 
         return measure
 
-    return replaced(Phases, "measure", make)
+    both = _long_steps()
+    both.enter_context(replaced(Phases, "measure", make))
+    return both
+
+
+def _long_steps() -> ExitStack:
+    """Every step takes 20 ms more: half of a shorter training is within what two readings may differ by."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def step(self: Training, *arguments: Any) -> None:
+            sleep(0.02)
+            genuine(self, *arguments)
+
+        return step
+
+    stack = ExitStack()
+    stack.enter_context(replaced(Training, "_step", make))
+    return stack
 
 
 def step_times_tenfold() -> Fault:
