@@ -75,7 +75,7 @@ def test_a_detector_trains_by_the_loop_and_its_audited_steps_repeat() -> None:
     run(first), run(second)
     assert bits(first.state.snapshot()) == bits(second.state.snapshot())
     found = first.checks.findings
-    assert found.replayed == 2 and found.deviation[0] < 0.5 and found.lost[0] < 0.1
+    assert found.replayed >= 2 and found.deviation[0] < 0.5 and found.lost[0] < 0.1
     assert (found.wrong_epochs, found.changed) == (0, 0)
     progress, each = first.state.progress, count(GRAPH, "model").total
     assert progress.samples == 2 * FRAMES and progress.operations == 2 * FRAMES * each
@@ -141,5 +141,5 @@ def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
         average_statistics(training.state.module, group)
         assert not differs_from_others(training.state.module, group)
     found = training.checks.findings
-    assert found.replayed == 2 and found.deviation[0] < 0.5 and found.changed == 0
+    assert found.replayed >= 2 and found.deviation[0] < 0.5 and found.changed == 0
     assert training.state.progress.samples == 2 * FRAMES

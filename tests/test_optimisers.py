@@ -50,7 +50,8 @@ def worst(trained: Training) -> float:
 def test_an_optimiser_trains_and_its_steps_are_replayed(name: str, precision: str) -> None:
     trained = made(name, precision=precision)
     found = ran(trained)
-    assert (found.replayed, found.wrong_epochs, found.changed) == (4, 0, 0)
+    assert found.replayed >= 4  # one step of each epoch, or a few where they cost little
+    assert (found.wrong_epochs, found.changed) == (0, 0)
     assert max(found.deviation[0], found.lost[0] / TERM_LOST) < 0.25
     losses = [point.loss for point in trained.state.progress.curve]
     assert losses[-1] < losses[0]

@@ -117,7 +117,8 @@ def test_an_added_rule_is_selected_by_the_settings_and_moves_its_bytes() -> None
 @pytest.mark.parametrize("precision", ["fp32", "pure16", "fp16"])
 def test_an_added_rule_trains_and_its_steps_are_replayed(precision: str) -> None:
     found = ran(damped(precision=precision))
-    assert (found.replayed, found.wrong_epochs, found.changed) == (4, 0, 0)
+    assert found.replayed >= 4  # one step of each epoch, or a few where they cost little
+    assert (found.wrong_epochs, found.changed) == (0, 0)
     assert found.deviation[0] < 0.2
     assert found.lost[0] < (0.1 if precision == "fp32" else 0.2) * TERM_LOST
 
