@@ -203,7 +203,7 @@ def _of_trials(case: Case, data: Json, trials: list[Json], seconds: float) -> Js
         "retired_groups": 0,
         "granted": len(trials),
         "duplicates": 2,
-        "replay": golden_raw["replay"] | {"steps": 12, "audits": None},
+        "replay": golden_raw["replay"] | {"steps": 12, "audits": None, "weights": None, "repeated": None},
         "work": {
             "steps": sum(trial["steps"] for trial in trials),
             "samples": sum(entry["samples"] for trial in trials for entry in trial["curve"]),

@@ -51,10 +51,17 @@ COPIES = Claim(
     lambda subject: (subject.entry.raw.replay.inside_share or 0.0) <= 1,
     changed("raw.replay.inside_share", 1.5),
 )
-OF_TRIALS = Claim(
-    "replay.audits: of one training, not of trials",
-    lambda subject: subject.entry.raw.replay.audits is None,
-    changed("raw.replay.audits", {"entropy": "0" * 16, "steps": []}),
+OF_TRIALS = (
+    Claim(
+        "replay.audits: of one training, not of trials",
+        lambda subject: subject.entry.raw.replay.audits is None,
+        changed("raw.replay.audits", {"entropy": "0" * 16, "steps": []}),
+    ),
+    Claim(
+        "replay: last weights of ensembles, not of trials",
+        lambda subject: (subject.entry.raw.replay.weights, subject.entry.raw.replay.repeated) == (None, None),
+        changed("raw.replay.repeated", 0),
+    ),
 )
 AUDITS = (
     COPIES,

@@ -43,7 +43,7 @@ def _loading(where: str) -> tuple[Claim, ...]:
 CLAIMS: Claims = (
     (*IMAGE_DATA, GRANTED, *distinct_trials("raw.")),
     (
-        *(SAMPLES_IN_MEMORY, COPIES, OF_TRIALS, *SEARCH, *OF_STEPS, RECOUNTED),
+        *(SAMPLES_IN_MEMORY, COPIES, *OF_TRIALS, *SEARCH, *OF_STEPS, RECOUNTED),
         *(*TIME, *trial_claims("raw."), *_loading("raw."), *MEMORY, *TELEMETRY, *ENERGY),
         *processor_claims("raw"),
     ),
