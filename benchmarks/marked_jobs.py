@@ -1,4 +1,4 @@
-"""Jobs of the program whose processes are found by a mark in their environment: for kills.py and long_runs.py."""
+"""Jobs of the program whose processes are found by a mark in their environment, for other benchmarks."""
 
 import os
 import signal
@@ -40,10 +40,12 @@ def marked(mark: str) -> dict[int, dict[str, str]]:
 class Run:
     """A job; a context manager that leaves no process."""
 
-    def __init__(self, folder: Path, arguments: Sequence[str]) -> None:
+    def __init__(self, folder: Path, arguments: Sequence[str], launched: Sequence[str] = ()) -> None:
+        """launched: how Python is launched, by default on RANKS ranks by the mpirun of this environment."""
         self.mark, self.begun = uuid.uuid4().hex, time.monotonic()
         self.errors = folder / "stderr"
-        command = [str(mpirun()), "-np", str(RANKS), sys.executable, str(ROOT / "bench.py"), *arguments]
+        launched = launched or [str(mpirun()), "-np", str(RANKS), sys.executable]
+        command = [*launched, str(ROOT / "bench.py"), *arguments]
         with (folder / "stdout").open("a") as out, self.errors.open("a") as err:
             environment = {**os.environ, MARK: self.mark}
             self.process = subprocess.Popen(command, cwd=folder, env=environment, stdout=out, stderr=err)

@@ -167,7 +167,7 @@ def _benchmark(options: cli.Options) -> int:
         code = _refuse(error)
     except BaseException as error:  # noqa: BLE001 - the job ends here, whatever it was
         worlds.abort_because(error)
-    worlds.finish()
+    worlds.finish(code)
     return code
 
 

@@ -30,6 +30,7 @@ from hpcai.report.progress import ProgressLine
 from hpcai.report.standard_output import StandardOutput
 from hpcai.results.assembly import broken_off, ended, enter, failed_by
 from hpcai.results.cells import cell
+from hpcai.results.lost_groups import lost_groups
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 from hpcai.verification import verify
@@ -59,6 +60,7 @@ class Recorder:
         self.planned = planned
         self.result = head
         self._lock: int | None = None
+        self.last = 0  # number of the test that was entered last, on the rank that writes
         self.ended = frozenset[int](agreed(world.comm, lambda: self._gone_on(resumed) if resumed else []))
         self._begun, self._written_seconds, self._verified_seconds = clock.now(), 0.0, 0.0
         if self.writes:
@@ -102,6 +104,7 @@ class Recorder:
         """Add a complete case; claims that its raw measurements violate are printed on stderr."""
         if self.writes:
             self.result, entry = enter(self.result, case, measured)
+            self.last = case.index
             self.line.clear()
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
@@ -167,7 +170,8 @@ class Recorder:
             names = sorted(path.name for path in self._place.iterdir() if path.name[0] != ".")
             print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._place}", file=sys.stderr)
         summary = summary_of(result)
-        if self._output.lost or self._place != self._folder or not summary.complete:
+        outlasted = any(lost_groups(test) for test in result.tests)
+        if self._output.lost or self._place != self._folder or outlasted or not summary.complete:
             return HpcaiError.exit_code
         return 1 if summary.failed or result.unverified else 0
 

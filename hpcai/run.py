@@ -3,7 +3,6 @@
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
-from functools import partial
 from pathlib import Path
 
 import torch
@@ -11,6 +10,7 @@ from mpi4py import MPI
 from msgspec import convert
 
 from hpcai import __version__, clock
+from hpcai.attempts import Attempts
 from hpcai.comm.device_selection import select_device
 from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.comm.nodes import VARIABLE, assumed_ranks
@@ -19,24 +19,19 @@ from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed
 from hpcai.data.dataset_paths import crops
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
-from hpcai.machine import inventory, memory, program_source
+from hpcai.machine import inventory, program_source
 from hpcai.machine.affinity import Placement, ranges
-from hpcai.monitoring.memory_usage import Usage, explained_shortage
-from hpcai.monitoring.node_telemetry import Monitor
-from hpcai.monitoring.wall_clock import WallClock
+from hpcai.monitoring.memory_usage import Usage
 from hpcai.preflight import formula_answers, generator_answers
 from hpcai.preflight.case_checks import check, check_rank, survey
 from hpcai.preflight.library_loading import compiles, refused_folders
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.plain import checked, plain
 from hpcai.record.problem import input_of
-from hpcai.record.record import Record
 from hpcai.record.result import Result
 from hpcai.recorder import Recorder
 from hpcai.results.layers import broken
-from hpcai.results.measured import Measured, Stopped
 from hpcai.train.all_reduce_paths import refuse_unequal_nodes
-from hpcai.watch import activity
 from hpcai.workloads import registry
 
 MOST_REASONS = 20  # that are printed before the first test
@@ -69,30 +64,14 @@ def run(
     refuse_unequal_nodes(cases, world)
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
-    monitor = Monitor(world, placement, device, float(problem.run["TELEMETRY"]))
     head = _head(problem, cases, world, placement, device, variables)
     _warn_of_level(cases, head.environment, world)
     recorder = Recorder(problem, world, head, len(cases), device, resumed)
-    wall = WallClock(world)
+    attempts = Attempts(world, placement, device, shutdown, usage, recorder, problem.run)
     for case in [case for case in cases if case.index not in recorder.ended]:
-        begun = not shutdown.agreed(world.comm)
-        usage.begin()
-        with (
-            activity.test(case.index, case.workload),
-            monitor.watching(case),
-            explained_shortage(case),
-            wall.watching(),
-        ):
-            measured = _measure(case, world, device, recorder, shutdown) if begun else None
-        used, seen, taken = usage.measured(case), monitor.measured(), wall.measured()
-        if shutdown.agreed(world.comm) and _unfinished(world, measured):
-            recorder.break_off(case, shutdown.cause, measured)
+        if not attempts.run(case):
             break
-        if used is not None and measured is not None and not isinstance(measured, Stopped):
-            with activity.phase("results"):
-                recorder.enter(case, Measured(measured, used, seen, taken))
-        memory.release_unused()  # a model is part of cycles; its memory must be free before the next one's
-    shutdown.close()
+    attempts.shutdown.close()
     return broadcast(world.comm, recorder.close())
 
 
@@ -100,17 +79,6 @@ def _known_answers(crops: bool) -> None:
     """HpcaiError if a generator, a score or an operation count gives another answer than the known one."""
     generator_answers.check(crops)
     formula_answers.check()
-
-
-def _measure(
-    case: Case, world: World, device: torch.device, recorder: Recorder, shutdown: Shutdown
-) -> Record | Stopped | None:
-    """Measurements of a case by its workload; None on idle ranks. The workload's modules are loaded on first use."""
-    measure = registry.part(case.workload, "measure")
-    found: Record | Stopped | None = measure.run(
-        case, world, device, partial(recorder.progress, case), shutdown, recorder.folder
-    )
-    return found
 
 
 def _announce(cases: list[Case], world: World, device: torch.device) -> None:
@@ -127,12 +95,6 @@ def _warn_of_level(cases: list[Case], environment: Environment, world: World) ->
     reasons = dict.fromkeys(reason for case in rows for reason in broken(case, environment)) if world.rank == 0 else {}
     for reason in [*reasons][:MOST_REASONS]:
         print(f"hpcai: the result will be INVALID: {reason}", file=sys.stderr, flush=True)
-
-
-def _unfinished(world: World, measured: Record | Stopped | None) -> bool:
-    """Whether no rank has completed the case; idle ranks measure nothing. Collective."""
-    finished = measured is not None and not isinstance(measured, Stopped)
-    return not world.comm.allreduce(int(finished), MPI.MAX)
 
 
 def accelerators(world: World, device: torch.device) -> int:

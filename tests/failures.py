@@ -25,6 +25,11 @@ class Failure(NamedTuple):
 FAILURES = (
     Failure("a rank is killed or crashes", LAUNCHER, "was killed by signal ...", RESUME,
             "test_failure.test_sudden_end_of_one_rank_ends_the_job"),
+    Failure("the same of a rank other than 0, Open MPI's `--with-ft mpi`", "3", "...; its group ends, the others go on",
+            "the test goes on without the group",
+            "test_outlasting.test_the_other_models_end_as_if_no_rank_had_been_lost"),
+    Failure("the same, with no group left, or in a table", "3", "", "the report ends with BROKEN OFF; " + RESUME,
+            "test_outlasting.test_a_run_whose_only_group_is_lost_is_broken_off_and_resumed"),
     Failure("a library ends a rank", LAUNCHER, "ended without a message, with exit code ...", RESUME,
             "test_failure.test_sudden_end_of_one_rank_ends_the_job"),
     Failure("an exception on one rank", "3", "raised ...", RESUME,

@@ -31,7 +31,7 @@ GROUPS = (
     ("verification",),
     ("study",),
     ("ranking",),
-    ("cli", "run", "recorder", "resumption", "main"),
+    ("cli", "run", "attempts", "recorder", "resumption", "main"),
 )
 LEVELS = {name: level for level, group in enumerate(GROUPS) for name in group}
 CLOCKS = ("perf_counter", "monotonic", "process_time", "clock_gettime", "clock_gettime_ns")

@@ -77,7 +77,7 @@ def test_node_copies_the_shards_of_its_models_and_links_the_others(monkeypatch: 
         settings = {"SAMPLES": 0, "CLASSES": 0, "RESOLUTION": 0, "SEED": 7, "SAMPLER": "multinomial", "STAGE": "local"}
         case = Case(1, "ensemble", {**settings, "DATASET": f"imagenet:{packed(folder, world)}"})
         comms = (MPI.COMM_SELF, MPI.COMM_SELF, MPI.COMM_WORLD, MPI.COMM_SELF, MPI.COMM_SELF)
-        group = Group(models, 1, Coordinates(member, 0), *comms, *[MPI.COMM_SELF] * 2, Split(1, 1))
+        group = Group(models, 1, models, Coordinates(member, 0), *comms, *[MPI.COMM_SELF] * 2, Split(1, 1))
         with data_staging.staged(case, group, world, Shutdown(world.comm, 0)) as copy:
             assert copy and copy.dataset
             bag = sampler("multinomial", 6, 7, member, models).in_bag(0, 6)

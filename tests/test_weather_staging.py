@@ -25,7 +25,7 @@ def check_copy(case: Case, world: World, local: Path) -> None:
     from mpi4py import MPI
 
     group = Group(
-        *(world.size, 1, Coordinates(world.rank, 0), world.node, world.node, world.comm),
+        *(world.size, 1, world.size, Coordinates(world.rank, 0), world.node, world.node, world.comm),
         *[MPI.COMM_SELF] * 4,
         divided=Split(1, 1),
     )

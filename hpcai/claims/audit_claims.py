@@ -19,17 +19,17 @@ def _drawn(subject: Subject) -> bool:
     if raw.replay.audits is None:
         return True
     steps = range(shards_of(case, raw.dataset.training_samples)[0].steps)
-    found = raw.replay.audits
-    return all(_of_epoch(found, epoch) in _possible(found, steps, epoch) for epoch in range(case.epochs))
+    found, first = raw.replay.audits, case.models[0]
+    return all(_of_epoch(found, epoch) in _possible(found, first, steps, epoch) for epoch in range(case.epochs))
 
 
 def _of_epoch(audits: Audits, epoch: int) -> list[int]:
     return sorted(step for each, step in audits.steps if each == epoch)
 
 
-def _possible(audits: Audits, steps: range, epoch: int) -> list[list[int]]:
+def _possible(audits: Audits, model: int, steps: range, epoch: int) -> list[list[int]]:
     entropy = int(audits.entropy, 16)
-    return [drawn_steps(count, steps, entropy, 0, epoch) for count in range(1, MOST + 1)]
+    return [drawn_steps(count, steps, entropy, model, epoch) for count in range(1, MOST + 1)]
 
 
 def _counted(subject: Subject) -> bool:

@@ -11,6 +11,7 @@ from hpcai.record.entry import Entry
 from hpcai.record.machine import Environment, Rank
 from hpcai.record.result import Result
 from hpcai.results.claim import Subject, violated
+from hpcai.results.lost_groups import tells_of_lost_ranks
 from hpcai.workloads import registry
 
 CPU = "cpu"
@@ -68,7 +69,7 @@ def violated_run_claims(result: Result, cases: Sequence[Case]) -> Iterator[str]:
         return
     case = cases[ended]
     if not _caused(stopped.cause, case, result.environment.ranks):
-        yield "broken_off: by a signal to a rank, or TIMELIMIT"
+        yield "broken_off: by a signal to a rank, TIMELIMIT, or the loss of a rank"
     elif stopped.raw is not None:
         claims = registry.part(case.workload, "claims").STOPPED_CLAIMS
         found = violated(claims, Subject(case, stopped.raw, result.environment))
@@ -79,4 +80,4 @@ def _caused(cause: str, case: Case, ranks: int) -> bool:
     limit = case.timelimit
     if signal := re.fullmatch(rf"(?:{SIGNALS}) on rank (0|[1-9][0-9]{{0,9}})", cause):
         return int(signal[1]) < ranks
-    return bool(limit > 0 and cause == f"TIMELIMIT of {limit:g} s")
+    return bool(limit > 0 and cause == f"TIMELIMIT of {limit:g} s") or tells_of_lost_ranks(cause, ranks)

@@ -10,12 +10,15 @@ from hpcai.train.recipe import Recipe
 
 def shards_of(case: Case, samples: int) -> tuple[Shard, ...]:
     """The shard of each model's first rank; its other ranks have equally large shards."""
-    return _shards(case.sampler, samples, case.seed, case.groups, case.split.replicas, case.replica_batch)
+    of = case.sampler, samples, case.seed, case.planned_groups, tuple(case.models)
+    return _shards(*of, case.split.replicas, case.replica_batch)
 
 
 @lru_cache(maxsize=4)
-def _shards(sampling: str, samples: int, seed: int, models: int, replicas: int, batch: int) -> tuple[Shard, ...]:
-    sizes = (sampler(sampling, samples, seed, model, models).size for model in range(models))
+def _shards(
+    sampling: str, samples: int, seed: int, planned: int, models: tuple[int, ...], replicas: int, batch: int
+) -> tuple[Shard, ...]:
+    sizes = (sampler(sampling, samples, seed, model, planned).size for model in models)
     return tuple(Shard(size, 0, replicas, batch) for size in sizes)
 
 
@@ -25,9 +28,10 @@ def trained(case: Case, shards: tuple[Shard, ...]) -> int:
 
 
 def left_out(case: Case, samples: int) -> int:
-    """Training samples on which some model does not train."""
-    models = case.groups
-    samplers = (sampler(case.sampler, samples, case.seed, model, models) for model in range(models))
+    """Training samples on which some model does not train; of several models only, as they alone are evaluated."""
+    if case.groups == 1:
+        return 0
+    samplers = (sampler(case.sampler, samples, case.seed, model, case.planned_groups) for model in case.models)
     in_all_bags = next(samplers).in_bag(0, samples)
     for each in samplers:
         if not in_all_bags.any():

@@ -1,5 +1,6 @@
 """The process grid: P groups of Q ranks (HPC AI500 V3, section 3, Eq. 5), mapped as HPL maps its grid."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,13 +23,15 @@ class Resource(Protocol):
 class Group:
     """Communicators of this rank in the grid.
 
-    active: all ranks of the grid; model: the Q ranks of this rank's model; across: the P ranks with the same
-    `coordinates.member` in every model. Of the model: replicas have the same shard and stage, parts the same replica;
-    of the parts: shards have the same stage, stages the same shard. resources: by name, freed with the group.
+    planned: groups of the grid, of which `groups` are left; each keeps its number. active: all ranks of these; model:
+    the Q ranks of this rank's model; across: those with the same `coordinates.member` in every model. Of the model:
+    replicas have the same shard and stage, parts the same replica; of the parts: shards have the same stage, stages the
+    same shard. resources: by name, freed with the group.
     """
 
     groups: int
     degree: int
+    planned: int
     coordinates: Coordinates
     active: MPI.Comm
     model: MPI.Comm
@@ -58,21 +61,36 @@ class Group:
         """
         return self.place.shard == 0 and self.place.stage == self.divided.stages - 1
 
+    @property
+    def communicators(self) -> tuple[MPI.Comm, ...]:
+        """Each communicator that was made for the group, once."""
+        given = (MPI.COMM_SELF, self.model)
+        own = {id(comm): comm for comm in (self.stages, self.shards, self.parts, self.replicas) if comm not in given}
+        return (*own.values(), self.across, self.model, self.active)
+
     def free(self) -> None:
         for resource in self.resources.values():
             resource.free()
-        given = (MPI.COMM_SELF, self.model)
-        own = {id(comm): comm for comm in (self.stages, self.shards, self.parts, self.replicas) if comm not in given}
-        for comm in (*own.values(), self.across, self.model, self.active):
+        for comm in self.communicators:
             comm.Free()
 
 
-def split(world: MPI.Comm, groups: int, degree: int, mapping: str, divided: Split | None = None) -> Group | None:
-    """Split all ranks into the grid; None on idle ranks. `divided`: how a group divides its model, by default by data.
+def split(
+    world: MPI.Comm,
+    groups: int,
+    degree: int,
+    mapping: str,
+    divided: Split | None = None,
+    lost: Sequence[int] = (),
+    number: int | None = None,
+) -> Group | None:
+    """Split all ranks into the grid; None on idle ranks and in lost groups.
 
-    Collective; the arguments are the same on every rank.
+    divided: how a group divides its model, by default by data. lost: groups that are left out. number: of this rank
+    when the job began, by default its rank. Collective; all arguments but `number` are the same on every rank.
     """
-    found = coordinates(world.rank, groups, degree, mapping)
+    found = coordinates(world.rank if number is None else number, groups, degree, mapping)
+    found = found if found and found.group not in lost else None
     active = world.Split(MPI.UNDEFINED if found is None else 0, world.rank)
     if found is None:
         return None
@@ -80,7 +98,7 @@ def split(world: MPI.Comm, groups: int, degree: int, mapping: str, divided: Spli
     model, place = active.Split(found.group, found.member), divided.place(found.member)
     parts = _those_alike(model, divided.parts, place.replica)
     return Group(
-        *(groups, degree, found, active, model),
+        *(groups - len(lost), degree, groups, found, active, model),
         across=active.Split(found.member, found.group),
         replicas=_those_alike(model, divided.replicas, place.stage * divided.shards + place.shard),
         parts=parts,

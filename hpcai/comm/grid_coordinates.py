@@ -29,10 +29,16 @@ def coordinates(rank: int, groups: int, degree: int, mapping: str) -> Coordinate
     return Coordinates(rank % groups, rank // groups)
 
 
+def groups_with(numbers: Iterable[int], case: Case) -> set[int]:
+    """The groups of a case that have one of the ranks."""
+    found = (coordinates(number, case.planned_groups, case.degree, case.mapping) for number in numbers)
+    return {each.group for each in found if each}
+
+
 def grids_of(cases: Iterable[Case]) -> list[Grid]:
     """The distinct grids of the cases, in order of first use; cases without a grid are skipped."""
     gridded = (case for case in cases if "GROUPS" in case.settings)
-    return list(dict.fromkeys((case.groups, case.degree, case.mapping, case.split) for case in gridded))
+    return list(dict.fromkeys((case.planned_groups, case.degree, case.mapping, case.split) for case in gridded))
 
 
 def groups_of(rank: int, grids: Sequence[Grid]) -> list[int | None]:

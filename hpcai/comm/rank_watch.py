@@ -74,6 +74,11 @@ def explain(reason: str) -> None:
     _say({"reason": reason})
 
 
+def outlasted() -> None:
+    """Tell the watcher that this rank goes on without those that are lost."""
+    _say({"outlasted": True})
+
+
 def leave() -> None:
     """Tell the watcher that this rank ends in good order."""
     _say({"bye": True})
@@ -95,12 +100,12 @@ def _start(address: str, most: int, rank: int, host: str, head: Started | None) 
 
     address: at which it listens; most: connections that may wait.
     """
-    token = secrets.token_hex(16)
+    token, outlasts = secrets.token_hex(16), launcher.outlasts(os.environ)
     try:
         with socket.create_server((address, 0), backlog=most) as listener:
             port = int(listener.getsockname()[1])
             _connect(address, port, token, rank, host)  # before the watcher runs, which ends with its last connection
-            _spawn(listener.fileno(), {"token": token, "host": host, "head": head})
+            _spawn(listener.fileno(), {"token": token, "host": host, "outlasts": outlasts, "head": head})
     except OSError:
         return None
     return address, port, token

@@ -11,6 +11,8 @@ import numpy as np
 from mpi4py import MPI
 
 from hpcai import clock
+from hpcai.comm import survival
+from hpcai.comm.world import RankLost, is_loss
 from hpcai.machine import signals
 
 PAUSE = 0.002  # seconds between polls of a rank that only waits
@@ -20,13 +22,17 @@ INTERVAL = 0.1  # seconds between polls of a group that trains
 class Shutdown:
     """Shutdown state of this rank. `cause` is empty until the rank knows of a shutdown request.
 
+    lost: whether the cause is that a rank of the job is gone.
+
     Construction and `close` are collective.
     """
 
     def __init__(self, comm: MPI.Comm, limit: float) -> None:
         """`limit`: seconds since the process of rank 0 was started; 0 for none."""
         self.cause = ""
+        self.lost = False
         self._comm = comm.Dup()
+        survival.interrupt(self._comm)
         self._limit = limit if comm.rank == 0 else 0.0
         around = ((comm.rank - 1) // 2, 2 * comm.rank + 1, 2 * comm.rank + 2)
         self._silent = {rank for rank in around if 0 <= rank < comm.size}
@@ -36,26 +42,47 @@ class Shutdown:
     def poll(self) -> bool:
         """Whether this rank knows of a shutdown request. Forwards it to its neighbours. Not collective."""
         if not self.cause:
-            self.cause = self._signal() or self._overdue() or self._received()
-            if self.cause:
-                self._sent = [self._comm.Isend(self.cause.encode(), rank) for rank in self._neighbours]
+            try:
+                self._look()
+            except MPI.Exception as error:
+                if not is_loss(error):
+                    raise
+                self.lost, self.cause = True, "a rank was lost"
         return bool(self.cause)
 
+    def _look(self) -> None:
+        self.cause = self._signal() or self._overdue() or self._received()
+        if self.cause:
+            self._sent = [self._comm.Isend(self.cause.encode(), rank) for rank in self._neighbours]
+
     def agreed(self, comm: MPI.Comm) -> bool:
-        """Whether any rank of `comm` knows of a shutdown request; afterwards all of them do. Collective."""
+        """Whether any rank of `comm` knows of a shutdown request; afterwards all of them do. Collective.
+
+        RankLost if a rank of `comm` is gone.
+        """
         self.barrier(comm)
         if not comm.allreduce(int(self.poll()), MPI.MAX):
             return False
         while not self.poll():
             sleep(PAUSE)
+        self._refuse_loss(comm)
         return True
 
     def barrier(self, comm: MPI.Comm) -> None:
-        """Barrier in which early ranks sleep, but keep forwarding requests. Collective."""
+        """Barrier in which early ranks sleep, but keep forwarding requests. Collective.
+
+        RankLost if a rank of `comm` is gone.
+        """
         request = comm.Ibarrier()
         while not request.Test():
             self.poll()
+            self._refuse_loss(comm)
             sleep(PAUSE)
+
+    def _refuse_loss(self, comm: MPI.Comm) -> None:
+        """RankLost if a rank of the communicator is gone: a group that has all of its own goes on to a checkpoint."""
+        if self.lost and (comm.Get_failed().size or comm.Is_revoked()):
+            raise RankLost(self.cause)
 
     def close(self) -> None:
         """Receive the messages that are still on the way. Collective over all ranks."""

@@ -3,12 +3,13 @@
 import atexit
 import json
 import os
+import signal
 import socket
 import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from time import sleep
 from typing import Any, NoReturn
 
@@ -24,13 +25,30 @@ BY_PEER = "by peer"  # "Connection closed by peer", "Connection reset by peer": 
 PEER_SECONDS = 1.0  # in which a launcher ends the other ranks
 
 
-@dataclass(frozen=True)
+class RankLost(Exception):
+    """A rank of the job is gone, and this one has noticed between two calls of MPI."""
+
+
+@dataclass
 class World:
-    """Communicators of all ranks (`comm`) and of the ranks of this node (`node`), and the host name."""
+    """Communicators of all ranks (`comm`) and of the ranks of this node (`node`), and the host name.
+
+    number: the rank when the job began, by which grids are mapped; it differs from `rank` after ranks were lost.
+    """
 
     comm: MPI.Comm
     node: MPI.Comm
     host: str
+    number: int = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.number = self.comm.rank
+
+    def remake(self, comm: MPI.Comm) -> None:
+        """Go on with the ranks that are left: `comm` has them, in their order. Collective over these."""
+        global _remade
+        _remade = True
+        self.comm, self.node = comm, comm.Split_type(MPI.COMM_TYPE_SHARED)
 
     @property
     def rank(self) -> int:
@@ -130,13 +148,27 @@ def on_all_ranks(
 
 
 _finished = False
+_remade = False  # whether ranks were lost
 
 
-def finish() -> None:
-    """Note that this rank ends in good order, together with all others."""
+def finish(code: int) -> None:
+    """Note that this rank ends in good order, together with all others. After a loss it ends here, with the exit code.
+
+    MPI_Finalize may wait for a rank that is lost.
+    """
     global _finished
     _finished = True
     rank_watch.leave()
+    if _remade:
+        leave(code)
+
+
+def leave(code: int) -> NoReturn:
+    """End this rank without MPI_Finalize."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
 
 
 def abort_on_early_exit() -> None:
@@ -149,14 +181,19 @@ def _abort_unless_finished() -> None:
         abort("left the program before the end", 3)
 
 
-def abort(reason: str, code: int) -> NoReturn:
-    """End the whole job at once, from whichever rank, naming that rank and its host on stderr."""
+def abort(reason: str, code: int, whole: bool = False) -> NoReturn:
+    """End the whole job at once, from whichever rank, naming that rank and its host on stderr.
+
+    Where a job outlasts its ranks, only this one ends, unless it is rank 0, or `whole`.
+    """
     said = f"rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}"
     rank_watch.explain(said)
     with suppress(OSError, ValueError):  # the reader of the output may be gone
         print(f"hpcai: {said}", file=sys.stderr, flush=True)
         print(end="", flush=True)
     sleep(FLUSH_SECONDS)
+    if MPI.COMM_WORLD.rank > 0 and launcher.outlasts(os.environ) and not whole:
+        os.kill(os.getpid(), signal.SIGKILL)  # of a rank that exits the launcher tells the others nothing
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)  # MPICH returns from MPI_Abort
 
@@ -172,4 +209,11 @@ def abort_because(error: BaseException) -> NoReturn:
         abort(f"cannot go on: {error}", error.exit_code)
     with suppress(OSError, ValueError):
         traceback.print_exception(error)
-    abort(f"raised {type(error).__name__}: {error}", 3)
+    abort(f"raised {type(error).__name__}: {error}", 3, whole=is_loss(error))
+
+
+def is_loss(error: BaseException) -> bool:
+    """Whether an error says that another rank is lost, or that another rank has noticed it; of jobs that outlast it."""
+    classes = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+    told = isinstance(error, RankLost) or (isinstance(error, MPI.Exception) and error.Get_error_class() in classes)
+    return told and launcher.outlasts(os.environ)

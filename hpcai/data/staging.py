@@ -17,6 +17,7 @@ from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from hpcai import clock
+from hpcai.comm import survival
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, gather_all, on_all_ranks
@@ -69,6 +70,10 @@ def staged(case: Case, group: Group | None, world: World, shutdown: Shutdown) ->
                 break
             on_all_ranks(world.comm, getattr(share, step, _nothing), shutdown.barrier)
         yield StagedDataset(share.dataset, share.measured()) if share else None
+    except survival.ERRORS:
+        if share:
+            survival.defer(share.abandon)
+        raise
     except BaseException:
         if share:
             share.abandon()
@@ -131,7 +136,7 @@ class _NodeShare:
 
     def _trained(self, members: set[int]) -> Mask | None:
         """Mask of the training samples that these models train on; None for all."""
-        models = self.group.groups
+        models = self.group.planned
         if models == 1 or "SAMPLER" not in self.case.settings:
             return None
         samples = self.original.samples

@@ -110,6 +110,13 @@ def with_assumed_nodes(found: Eligibility, ranks_per_node: int | None) -> Eligib
     return Eligibility(UNOFFICIAL if found.status == VALID else found.status, reasons)
 
 
+def with_lost_groups(found: Eligibility, lost: int, groups: int) -> Eligibility:
+    """A test that went on without some of its groups is INVALID."""
+    if not lost:
+        return found
+    return Eligibility(INVALID, (*found.reasons, f"models {groups - lost} of {groups}, official all"))
+
+
 def worst(eligibilities: Iterable[Eligibility]) -> Eligibility:
     """Eligibility of a run: the worst status of its tests, the reasons of the worst first, without duplicates."""
     ordered = sorted(eligibilities, key=lambda eligibility: SEVERITY.index(eligibility.status), reverse=True)

@@ -1,7 +1,7 @@
 """A Problem, the parsed input, and its cases: one test, one row each."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import count, product
 from os.path import expanduser
 from typing import Any, Generic, TypeVar
@@ -40,12 +40,14 @@ class Case:
     KEYs of the run and of several sections are attributes as well; the KEYs of one section are looked up by name.
 
     SEED is the test's own: the input's and `repetition`, which counts from 0 to REPEAT - 1.
+    lost: the groups that have ended because one of their ranks was lost, ascending; the test goes on without them.
     """
 
     index: int
     workload: str
     settings: Mapping[str, Setting]
     repetition: int = 0
+    lost: tuple[int, ...] = ()
 
     # No annotations, which would make them fields.
     seed = _KeyValue[int]("master seed of the test's random numbers")
@@ -60,7 +62,6 @@ class Case:
     resolution = _KeyValue[int]("pixels a side of an image; 0 = the dataset's own")
     classes = _KeyValue[int]("classes of generated data; 0 = the dataset's own")
     samples = _KeyValue[int]("number of training samples; 0 = all of the dataset")
-    groups = _KeyValue[int]("P: models trained at once")
     degree = _KeyValue[int]("Q: ranks that train one model")
     mapping = _KeyValue[str]("order of the ranks in the grid: row or column")
     batch = _KeyValue[int]("NB: samples per rank and step")
@@ -83,6 +84,31 @@ class Case:
     def trains(self) -> bool:
         """Whether the test trains networks on a dataset."""
         return registry.workload(self.workload).trains
+
+    def without(self, lost: Iterable[int]) -> "Case":
+        """The case without these groups too. ValueError if one of them is not there, or if none is left."""
+        gone = tuple(sorted({*self.lost, *lost}))
+        if gone and ("GROUPS" not in self.settings or gone[0] < 0 or gone[-1] >= self.planned_groups > len(gone)):
+            raise ValueError(f"groups {gone} of test {self.index} cannot be left out")
+        if len(gone) and len(gone) >= self.planned_groups:
+            raise ValueError(f"no group of test {self.index} is left")
+        return replace(self, lost=gone)
+
+    @property
+    def groups(self) -> int:
+        """Models that are trained at once: P, without the groups that are lost."""
+        return self.planned_groups - len(self.lost)
+
+    @property
+    def planned_groups(self) -> int:
+        """P: models that the input asks for; KeyError in a section without a grid."""
+        planned: int = self["GROUPS"]
+        return planned
+
+    @property
+    def models(self) -> list[int]:
+        """The numbers of the models that are trained, ascending, from 0 to P - 1."""
+        return [number for number in range(self.planned_groups) if number not in self.lost]
 
     @property
     def split(self) -> Split:

@@ -38,6 +38,11 @@ def alone(environment: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in environment.items() if not name.startswith(PREFIXES)}
 
 
+def outlasts(environment: Mapping[str, str]) -> bool:
+    """Whether a job goes on if one of its ranks is lost: that of Open MPI under `mpirun --with-ft mpi`."""
+    return environment.get("OMPI_MCA_mpi_ft_enable", "").lower() in ("1", "true", "yes")
+
+
 def declared_size(environment: Mapping[str, str]) -> int:
     """Number of ranks according to the launcher, before MPI starts; 1 without a launcher."""
     return next(iter(declared_sizes(environment).values()), 1)

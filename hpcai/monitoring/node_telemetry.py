@@ -21,10 +21,11 @@ from hpcai.workloads import registry
 
 
 def takes_part(case: Case, rank: int) -> bool:
-    """Whether a rank takes part in a test: in a table, and without a grid, all do."""
+    """Whether a rank of that number takes part in a test: in a table, and without a grid, all do."""
     if not registry.workload(case.workload).digit or "GROUPS" not in case.settings:
         return True
-    return coordinates(rank, case.groups, case.degree, case.mapping) is not None
+    found = coordinates(rank, case.planned_groups, case.degree, case.mapping)
+    return found is not None and found.group not in case.lost
 
 
 class Monitor:
@@ -46,7 +47,7 @@ class Monitor:
         Collective over the world at its beginning.
         """
         self._series = Series()
-        self._active = bool(self._world.node.allreduce(int(takes_part(case, self._world.rank)), MPI.MAX))
+        self._active = bool(self._world.node.allreduce(int(takes_part(case, self._world.number)), MPI.MAX))
         self._world.comm.Barrier()
         if not self._samples:
             yield

@@ -35,7 +35,7 @@ ADDED_BY_5 = frozenset(
         *("weights", "repeated"),
         *("wall", "second_clock", "accounting", "network_check"),
         *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
-        *("delivered", "checkpoints", "checkpoint", "interrupted"),
+        *("delivered", "checkpoints", "checkpoint", "interrupted", "lost_groups"),
         *("recounted_validations", "miscounted_validations", "recount"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }

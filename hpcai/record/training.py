@@ -210,6 +210,9 @@ class TrainingRaw(Record, kw_only=True):
     accounting: AccountingOfTest = None
     delivered: WhatArrived = None
     checkpoints: WrittenCheckpoints = None
+    lost_groups: Annotated[
+        tuple[int, ...], about("groups (from 0) that ended because a rank was lost; all else is of the others")
+    ] = ()
     evaluation_deviation: Annotated[
         float | None,
         about("classifiers only: evaluation against the simple path / bound, worst sample; null in older results"),

@@ -1,6 +1,6 @@
 """Printed block of a test with HPL's row: header and row, a line per check, notes on data and network."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from hpcai.inputfile import Case
 from hpcai.record.all_reduce import AllReduce, SentGradients
@@ -46,6 +46,13 @@ def check_lines(test: Row) -> Iterator[str]:
     reached = "REACHED" if test.scores.reached else "MISSED"
     share = quality.share_of_target(test.scores.quality, test.scores.target)
     yield f"{name:>{NAME_WIDTH}}= {share:16.7f} ...... {reached}"
+
+
+def lost_note(what: str, lost: Sequence[int], groups: int) -> Iterator[str]:
+    """Note on groups that have lost a rank; what: models, or groups."""
+    if lost:
+        named = ", ".join(map(str, lost))
+        yield f"{what:8}: {groups - len(lost)} of {groups} to the end; a rank was lost of group {named}"
 
 
 def data_notes(section: str, data: Dataset, sharding: str, staging: Staging | None, covered: str) -> Iterator[str]:

@@ -13,6 +13,7 @@ from hpcai.report.rows import (
     data_notes,
     head,
     kernels_notes,
+    lost_note,
     network_note,
     network_notes,
     precision_note,
@@ -47,6 +48,7 @@ def _measured(test: TrainingRow) -> Iterator[str]:
 def _notes(test: TrainingRow, covered: str) -> Iterator[str]:
     raw = test.raw
     before = raw.preparation
+    yield from lost_note("Models", raw.lost_groups, test.p)
     yield from data_notes(test.workload, raw.dataset, before.sharding, raw.staging, covered)
     yield network_note(test, raw.dataset)
     yield f"Executed: {_execution(raw.execution)}"

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any, TypeVar
 
 from hpcai import networks, opcount
-from hpcai.formulas.eligibility import Eligibility, with_assumed_nodes
+from hpcai.formulas.eligibility import Eligibility, with_assumed_nodes, with_lost_groups
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.gradients.reductions import AUTO, REDUCTIONS
 from hpcai.gradients.wires import WIRES
@@ -41,6 +41,8 @@ def row(
     reduced: AllReduce | None = getattr(measured.raw, "all_reduce", None)
     checks = (*checks, *clock_checks(measured.wall))
     eligible = with_assumed_nodes(eligible, reduced.ranks_per_node if reduced else None)
+    if workload(case.workload).ensembles:
+        eligible = with_lost_groups(eligible, len(case.lost), case.planned_groups)
     return entry(
         kind,
         case,
@@ -49,7 +51,7 @@ def row(
         tv=tv(case, reduced),
         n=n,
         nb=nb,
-        p=case.groups,
+        p=case.planned_groups,
         q=case.degree,
         seconds=seconds,
         gflops=scores.flops / 1e9,

@@ -65,6 +65,12 @@ class Coordinator:
             self._trials.add(result.round, result.id, result.value, result.parent, finished)
         self.counts = counts
 
+    def leave_out(self, lost: Iterable[int]) -> None:
+        """Go on without these workers, after what they returned."""
+        for index in lost:
+            self._workers[index].retired = True
+            self._trials.leave(index, self._workers[index].returned)
+
     def handle(self, message: Request, now: float, lines: Sequence[bytes] = ()) -> Iterator[Reply]:
         """Handle a worker's message at `now` seconds; the replies that are due, to that worker or to others."""
         self.counts.requests += 1

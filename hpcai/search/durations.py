@@ -12,4 +12,9 @@ class Durations(Struct):
 
     def add(self, seconds: float) -> None:
         """Count one more."""
-        self.count, self.total, self.largest = self.count + 1, self.total + seconds, max(self.largest, seconds)
+        self.join(Durations(1, seconds, seconds))
+
+    def join(self, other: "Durations") -> None:
+        """Count what another has counted."""
+        self.count, self.total = self.count + other.count, self.total + other.total
+        self.largest = max(self.largest, other.largest)

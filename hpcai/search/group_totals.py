@@ -70,7 +70,8 @@ class TrialFindings:
 class GroupTotals:
     """Totals over the trials of a group; the same on all its ranks except for what was found, and seconds.
 
-    Of trials of earlier jobs the first rank has what all ranks of the group found.
+    Of trials of earlier jobs the first rank has what all ranks of the group found. That of the first group has the
+    totals of lost groups as well; lost_seconds: of each of them.
     """
 
     found: TrialFindings = field(default_factory=TrialFindings)
@@ -81,6 +82,7 @@ class GroupTotals:
     executed_operations: int = 0
     deviation: float = 0.0
     last_return: float = 0.0
+    lost_seconds: list[dict[str, float]] = field(default_factory=list)
 
     def add(self, child: Child, outcome: TrialOutcome) -> TrialFindings:
         """Add a trial that has ended; what this rank found in it."""
@@ -109,3 +111,10 @@ class GroupTotals:
                 self.seconds[name] += value
         for each in found:
             self.found.add(each)
+
+    def adopt(self, trials: Iterable[Trial], found: Iterable[TrialFindings]) -> None:
+        """Add the trials of a lost group, whose seconds are kept apart."""
+        own, self.seconds = self.seconds, dict.fromkeys(PHASES, 0.0)
+        self.restore(trials, found)
+        self.lost_seconds.append(self.seconds)
+        self.seconds = own

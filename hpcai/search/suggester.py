@@ -55,7 +55,7 @@ class Suggester:
         self.taken = [*self.taken, *(proposal.network for proposal in self._proposed)] if attempt else []
         self.exclude(self.taken)
         case = self._case
-        seed = seed_of(case.seed + attempt, Purpose.PROPOSALS, number(round_, self._worker, case.groups))
+        seed = seed_of(case.seed + attempt, Purpose.PROPOSALS, number(round_, self._worker, case.planned_groups))
         strategy, parents, first = case["STRATEGY"], self._parents(), self._worker == 0
         selection = propose(strategy, self._history, parents, self._limits, seed, first)
         self.rejected += selection.rejected

@@ -4,7 +4,7 @@ No process or thread of rank 0 is reserved for the coordinator: rank 0 receives 
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 from mpi4py import MPI
@@ -54,9 +54,18 @@ class CoordinatorTransport:
     """The coordinator's end of all connections, and the connection of rank 0's own leader, which needs no MPI."""
 
     def __init__(
-        self, comm: MPI.Comm, coordinator: Coordinator, now: Callable[[], float], ended: Callable[[float], str]
+        self,
+        comm: MPI.Comm,
+        coordinator: Coordinator,
+        now: Callable[[], float],
+        ended: Callable[[float], str],
+        workers: Sequence[int] | None = None,
     ) -> None:
-        """`comm`: the leaders, by worker; `now`: seconds since the search began; `ended`: why it is to end then."""
+        """`now`: seconds since the search began; `ended`: why it is to end then.
+
+        comm: the leaders; workers: their numbers by rank, by default the ranks.
+        """
+        self._ranks = {worker: rank for rank, worker in enumerate(workers or range(comm.size))}
         self.coordinator = coordinator
         self.busy_seconds = 0.0
         self._comm = comm
@@ -95,17 +104,17 @@ class CoordinatorTransport:
 
     def _deliver(self, replies: Iterable[Reply]) -> None:
         for worker, text in replies:
-            if worker == self._comm.rank:
+            if self._ranks[worker] == self._comm.rank:
                 self._own_answers.append(text)
             else:
-                self._outbox.send(text, worker)
+                self._outbox.send(text, self._ranks[worker])
 
 
 class LeaderTransport:
     """The connection of a leader on another rank than 0."""
 
     def __init__(self, comm: MPI.Comm) -> None:
-        """`comm`: the leaders, by worker."""
+        """`comm`: the leaders, of which the first has the coordinator."""
         self._comm = comm
         self._outbox = _Outbox(comm)
         self._status = MPI.Status()

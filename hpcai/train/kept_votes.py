@@ -77,7 +77,7 @@ def _joined(parts: list[Part]) -> Part:
 def _gathered(group: Group, own: Part, table: NDArray[Any]) -> Any:
     """The table with what all ranks have, on the first one; it has a row for each model, or one for all of them."""
     models = group.across.gather(own if group.counts else None)
-    if group.coordinates.group:
+    if group.across.rank:
         return None
     replicas = group.model.gather(models)
     for parts in replicas or ():

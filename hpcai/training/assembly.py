@@ -57,7 +57,7 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Data
     """The training of this rank's model, ready to warm up. Collective over the group."""
     member = group.coordinates.group
     module = model_of(case, group, device, graph)
-    draws = sampler(case.sampler, len(dataset.train), case.seed, member, group.groups)
+    draws = sampler(case.sampler, len(dataset.train), case.seed, member, group.planned)
     placed(module, case, device)
     return training_of(case, group, device, dataset, module, draws, Recipe.of(case.settings))
 

@@ -221,7 +221,7 @@ def _utc() -> float:
 
 def _identity(case: Case, group: Group) -> str:
     """What must be the same for a training to go on: settings, grid and the rank's place in it."""
-    place = [group.groups, group.degree, group.coordinates.group, group.coordinates.member]
+    place = [group.planned, group.degree, group.coordinates.group, group.coordinates.member]
     return json.dumps([case.index, case.workload, place, dict(case.settings)], sort_keys=True)
 
 

@@ -22,7 +22,7 @@ def check_contents(training: Training, case: Case, dataset: Any, settings: Setti
     given = ModelInput(
         settings=case.settings if settings is None else settings,
         model=group.coordinates.group,
-        models=group.groups if "SAMPLER" in case.settings else 1,
+        models=group.planned if "SAMPLER" in case.settings else 1,
         replica=group.place.replica,
         samples=len(dataset.train),
         classes=dataset.number_of_classes,

@@ -7,6 +7,7 @@ from typing import TypeVar, cast, get_args
 import torch
 from mpi4py import MPI
 
+from hpcai.comm import survival
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
 from hpcai.comm.shutdown import Shutdown
@@ -47,7 +48,10 @@ def in_groups(
     measure: Callable[[ActiveGroup], Raw],
 ) -> Raw | None:
     """What `measure` returns in the groups of a case; None on idle ranks, which sleep. Collective over all ranks."""
-    group = split(world.comm, case.groups, case.degree, case.mapping, case.split)
+    group = split(
+        world.comm, case.planned_groups, case.degree, case.mapping, case.split, case.lost, world.number
+    )
+    survival.interrupt(*group.communicators if group else ())
     node = world.node.bcast(world.rank)
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:

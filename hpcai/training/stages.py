@@ -205,6 +205,7 @@ class _Stages(Generic[Entry, Together, Raw]):
             delivered=delivered(trained.checks.contents, content, group),
             evaluation_deviation=deviation,
             checkpoints=self.kept.measured(),
+            lost_groups=self.case.lost,
         )
         return self.task.raw(shared, curve, together, trained)
 

@@ -34,7 +34,7 @@ class Times(NamedTuple):
 def profiled(training: Training, group: Group, shutdown: Shutdown) -> OperatorSeconds:
     """Seconds by class of operator on the first rank; the ranks of other models sleep meanwhile. Collective."""
     seconds = None
-    if group.coordinates.group == 0:
+    if group.across.rank == 0:
         seconds = operator_seconds(training, group.leader)
     shutdown.barrier(group.active)
     first: OperatorSeconds = group.active.bcast(seconds)

@@ -24,6 +24,7 @@ from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
 from hpcai.report.closing import summary_of
 from hpcai.results.assembly import broken_off, enter, violated_claims, without_tests
+from hpcai.results.lost_groups import lost_groups
 from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.verification import folder
@@ -147,8 +148,12 @@ def _broken_off(stored: BrokenOff | None, cases: list[Case]) -> BrokenOff | None
 
 
 def cases_of(result: Result) -> list[Case]:
-    """The cases of a result's input on its machine."""
-    return problem_of(result.input).cases(result.environment.ranks, result.environment.accelerators)
+    """The cases of a result's input on its machine, without the groups that were lost."""
+    cases = problem_of(result.input).cases(result.environment.ranks, result.environment.accelerators)
+    lost = {entry.index: lost_groups(entry) for entry in result.tests}
+    if stopped := result.broken_off:
+        lost[stopped.index] = lost_groups(stopped)
+    return [case.without(lost.get(case.index, ())) for case in cases]
 
 
 def contradictions(result: Result) -> Iterator[str]:

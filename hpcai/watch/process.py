@@ -49,7 +49,9 @@ class Process:
     def alive(self) -> bool:
         """Whether it still runs, or is stopped; one that is about to end has an exit status already."""
         fields = self._found() if self.seen else None
-        return fields is not None and fields[STATE] not in ENDED and fields[EXIT_STATUS] == "0"
+        if fields is None or fields[STATE] in ENDED:
+            return False
+        return fields[EXIT_STATUS] == "0" or fields[STATE] == STOPPED  # whose status is the signal
 
     @property
     def stopped(self) -> bool:

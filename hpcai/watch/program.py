@@ -1,7 +1,7 @@
 """Program of the watcher of a node, which `hpcai.comm.rank_watch` starts.
 
 It reads one line: the file descriptor of its listening socket, the token that a connection shows first, the name of the
-host, and on other nodes than that of rank 0 the head's address, port and token.
+host, whether the job outlasts its ranks, and on other nodes than that of rank 0 the head's address, port and token.
 """
 
 import json
@@ -11,6 +11,7 @@ import sys
 from contextlib import suppress
 
 from hpcai.watch.connection import Connection
+from hpcai.watch.outlasting import OutlastingWatcher
 from hpcai.watch.watcher import Watcher
 
 CONNECT = 2.0  # seconds to connect to the head
@@ -24,7 +25,8 @@ def main() -> None:
     told = json.loads(sys.stdin.buffer.readline())
     with suppress(ConnectionError):  # a job that has ended needs no watcher
         head = _connected(told["host"], *told["head"]) if told["head"] else None
-        Watcher(socket.socket(fileno=told["descriptor"]), told["token"], head).run()
+        kind = OutlastingWatcher if told["outlasts"] else Watcher
+        kind(socket.socket(fileno=told["descriptor"]), told["token"], head).run()
 
 
 def _connected(host: str, address: str, port: int, token: str) -> Connection:

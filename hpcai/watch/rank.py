@@ -26,6 +26,11 @@ class Sight:
     overdue: bool = False
     signals: bytes = b""
 
+    @property
+    def group(self) -> int | None:
+        """The group of the rank; None outside of groups, or where its activity is not known."""
+        return self.activity.group if self.activity else None
+
 
 def as_message(sight: Sight) -> Message:
     """A sight as a JSON message."""
@@ -48,10 +53,8 @@ class Rank:
         self._page = _opened(process, descriptor)
         self._last = self.activity()
         self._stopped = self._still = 0.0  # seconds: stopped by a signal; without progress
-        self._slowest, self._fresh = (
-            0.0,
-            True,
-        )  # fresh: no step since the last change, which may take longer than others
+        self.slowest = 0.0  # seconds of the slowest step
+        self._fresh = True  # no step since the last change, which may take longer than others
         self._asked: list[tuple[int, float]] = []  # signals, and seconds since
         self._read = 0
 
@@ -80,17 +83,21 @@ class Rank:
         else:
             self._still += seconds
 
+    def begin_anew(self) -> None:
+        """Forget for how long there was no progress."""
+        self._stopped = self._still = 0.0
+
     def _learn(self, watched: bool) -> None:
         """A step has ended."""
         if watched or not self._fresh:
-            self._slowest = max(self._slowest, self._still)
+            self.slowest = max(self.slowest, self._still)
         self._still, self._fresh = 0.0, False
 
     def overdue(self, watchdog: float) -> bool:
         """Whether the rank is stopped, or has made no step, for longer than the watchdog allows."""
         if self._stopped >= watchdog:
             return True
-        return bool(self._last and self._last.watched) and self._still >= max(watchdog, SLOWEST * self._slowest)
+        return bool(self._last and self._last.watched) and self._still >= max(watchdog, SLOWEST * self.slowest)
 
     def insisting(self) -> int:
         """The signal that came a second time, more than SAME seconds after the first; 0 if none did."""

@@ -29,8 +29,7 @@ def death(sight: Sight, status: int | None) -> str:
 
 def who(sight: Sight) -> str:
     """The rank, its host, and its group if it was in one."""
-    group = sight.activity.group if sight.activity else None
-    return f"rank {sight.rank} on {sight.host}" + ("" if group is None else f", group {group},")
+    return f"rank {sight.rank} on {sight.host}" + ("" if sight.group is None else f", group {sight.group},")
 
 
 def _manner(status: int | None) -> str:

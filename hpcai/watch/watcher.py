@@ -169,7 +169,7 @@ class Watcher:
         """A signal came twice: a rank that is not stuck ends by itself; after that this process ends the job."""
         self._busy = True
         self._pump(PATIENCE)
-        self._conclude(sentences.insisted(rank.sight(), number), rank.sight(), 0.0)
+        self._conclude(sentences.insisted(rank.sight(), number), rank.sight(), 0.0, whole=True)
         self._busy = False
 
     def _seen(self) -> list[Sight]:
@@ -211,8 +211,8 @@ class Watcher:
             rank.process.send(signal.SIGUSR2)
             self._pump(STACK)
 
-    def _conclude(self, what: str, sight: Sight, grace: float = GRACE) -> None:
-        """Say why the job ends, and end it. On other nodes than the head's: let the head do so."""
+    def _conclude(self, what: str, sight: Sight, grace: float = GRACE, whole: bool = False) -> None:
+        """Say why the job ends, and end it. On other nodes than the head's: let the head do so. whole: it was asked."""
         if self._concluded:
             return
         self._tell_head({"died": {"what": what, "sight": as_message(sight)}})

@@ -68,7 +68,8 @@ class Workload:
     over repetitions is printed. columns: by name, columns of a row whose meaning differs in this workload. trains:
     whether its tests train networks on a dataset. ensembles: whether P models make one prediction, so that tests of one
     model (HPC AI500 V2) and of several (V3) have separate lists. divides: whether a group may divide its model
-    otherwise than by data (PARALLEL). compiles: whether its tests always need compiled kernels.
+    otherwise than by data (PARALLEL). outlasts: whether its tests go on without groups that have lost a rank.
+    compiles: whether its tests always need compiled kernels.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
     needed, data, preflight, files, plots and literature (CONTRIBUTING.md). The registry imports each when it is asked
@@ -87,6 +88,7 @@ class Workload:
     trains: bool = False
     ensembles: bool = False
     divides: bool = False
+    outlasts: bool = False
     compiles: bool = False
 
     def rank(self, score: float) -> float:

@@ -41,6 +41,7 @@ WORKLOAD = Workload(
     figures=(Figure("valid_gflops", "valid_flops", 1e9), APC),
     repeated=("flops", "valid_flops", "quality", "epochs_to_quality"),
     trains=True,
+    outlasts=True,
     ensembles=True,
     divides=True,
 )

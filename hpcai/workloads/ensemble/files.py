@@ -98,7 +98,8 @@ def _bags(case: Case, found: VoteTables, of: Ensemble, entropy: int) -> Iterator
     """Which models did not train on samples, of as many models as may be made again."""
     kept = of.sampled(TRAINING, entropy)
     samples = kept.samples[kept.voted]
-    for model, out in enumerate(found.out[: MOST_DRAWS // of.training] if len(samples) else ()):
-        made = out_of_bag(case.sampler, of.training, case.seed, model, of.models, samples)
+    made_again = found.out[: MOST_DRAWS // of.training] if len(samples) else found.out[:0]
+    for model, out in zip(case.models, made_again, strict=False):
+        made = out_of_bag(case.sampler, of.training, case.seed, model, case.planned_groups, samples)
         if wrong := np.count_nonzero(made != out):
             yield f"model {model}: {wrong} samples are out of the bag, or are not, other than by its bootstrap"

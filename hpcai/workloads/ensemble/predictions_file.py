@@ -60,6 +60,6 @@ class PredictionsFile:
         own = np.empty(0, np.uint8)
         if group.leader and len(kept.voted):
             model, samples = group.coordinates.group, kept.samples[kept.voted]
-            which = self._case.sampler, self._of.training, self._case.seed, model, group.groups
+            which = self._case.sampler, self._of.training, self._case.seed, model, group.planned
             own = out_of_bag(*which, samples).astype(np.uint8)
         return np.stack(group.across.gather(own) or [own])

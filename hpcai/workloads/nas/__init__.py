@@ -52,4 +52,5 @@ WORKLOAD = Workload(
         "Time": "the whole search, less the validation of the group that had least of it",
     },
     trains=True,
+    outlasts=True,
 )

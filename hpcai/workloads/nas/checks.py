@@ -87,7 +87,7 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
 
 def _rate_of_rank(case: Case, scores: SearchScores) -> float:
     """FLOPS of a rank over the search, or while it trains if that is more."""
-    return max(scores.flops, scores.training_rate or 0.0) / (case.groups * case.degree)
+    return max(scores.flops, scores.training_rate or 0.0) / (case.planned_groups * case.degree)
 
 
 def _trial(trial: Trial, each: SampleOperations) -> TrialRow:
@@ -147,7 +147,7 @@ def lost_or_doubled(case: Case, raw: SearchRaw) -> int:
     numbers = Counter(trial.id for trial in raw.trials)
     doubled = len(raw.trials) - len(numbers)
     strange = sum(
-        trial.id != number(trial.round, trial.worker, case.groups) or trial.worker >= case.groups
+        trial.id != number(trial.round, trial.worker, case.planned_groups) or trial.worker >= case.planned_groups
         for trial in raw.trials
     )
     return abs(raw.granted - len(raw.trials)) + doubled + strange

@@ -30,7 +30,7 @@ from hpcai.workloads.nas.resumed import EarlierJobs
 def rules_of(case: Case, recorded: dict[int, RecordedTrial] | None) -> SearchRules:
     """The rules of a search; recorded: the trials of a recorded one by number, if it is run again."""
     lag = case["LAG"] if case["REPLAY"] == "rounds" else None
-    return SearchRules(case.groups, case["TRIALS"], case["ROUNDS"], lag, recorded)
+    return SearchRules(case.planned_groups, case["TRIALS"], case["ROUNDS"], lag, recorded)
 
 
 class Coordination:
@@ -50,13 +50,14 @@ class Coordination:
     ) -> None:
         self._case, self._storage, self._kept, self._clock = case, storage, kept, earlier.clock
         self._convergence, self._now, self._shutdown = convergence, now, shutdown
-        recorded = read_recorded_trials(Path(case.recording), case.groups) if case.recording else None
+        recorded = read_recorded_trials(Path(case.recording), case.planned_groups) if case.recording else None
         self._coordinator = Coordinator(rules_of(case, recorded), self._record)
         storage.needed = self._coordinator.needed
-        self.transport = CoordinatorTransport(leaders, self._coordinator, now, self._ended)
+        self.transport = CoordinatorTransport(leaders, self._coordinator, now, self._ended, case.models)
         if earlier.trials.trials:
             _compare(case, earlier.trials, recorded)
             self._restore(earlier.trials, initial)
+        self._coordinator.leave_out(case.lost)
 
     def _restore(self, earlier: EarlierTrials, initial: Graph) -> None:
         """Go on after the trials of earlier jobs. DataError where weights that trials need are not there."""

@@ -13,6 +13,7 @@ from hpcai.report.rows import (
     data_notes,
     head,
     kernels_notes,
+    lost_note,
     network_note,
     network_notes,
     precision_note,
@@ -57,6 +58,7 @@ def _measured(test: SearchRow) -> Iterator[str]:
 
 def _notes(test: SearchRow) -> Iterator[str]:
     raw, scores, covered = test.raw, test.scores, "the formula and 64 samples of each split"
+    yield from lost_note("Groups", raw.lost_groups, test.p)
     yield from data_notes(test.workload, raw.dataset, raw.sharding, raw.staging, covered)
     yield network_note(test, raw.dataset, "a search that began with ")
     ends = ", ".join(f"{count} {end}" for end, count in scores.ends.items() if count)

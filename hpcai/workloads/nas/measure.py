@@ -17,6 +17,7 @@ from msgspec import convert, structs
 
 from hpcai import clock
 from hpcai.checkpoint.paths import folder_of
+from hpcai.comm import survival
 from hpcai.comm.clock_sync import common_start
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
@@ -102,6 +103,7 @@ class _Search:
             self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), self.group.active)
             self.initial = network(case, self.dataset)
             self.leaders = self.group.across.Dup()
+            survival.interrupt(self.leaders)
             self.memory = self._memory(world)
             self.convergence = self._convergence()
             self.energy = energy_window(case, active, device)
@@ -109,7 +111,7 @@ class _Search:
             self.kept = folder_of(folder.parent, case.index) / NAME
             begun = clock.utc_instant().timestamp() - self.account.wall
             own = self.group, self.leaders, self.storage, self.kept
-            self.earlier = earlier_jobs(*own, case["DURATION"], begun)
+            self.earlier = earlier_jobs(*own, case["DURATION"], begun, case.lost)
             shutdown.barrier(self.group.active)
             self.storage.check_visible()
         self.earlier.clock.restore(self.phases, self.account)
@@ -182,7 +184,7 @@ class _Search:
     def _leader(self, thread: ThreadPoolExecutor, builder: ChildBuilder, now: Callable[[], float]) -> GroupLeader:
         case, worker = self.case, self.group.coordinates.group
         transport: CoordinatorTransport | LeaderTransport = LeaderTransport(self.leaders)
-        if worker == 0:
+        if self.leaders.rank == 0:
             own = self.storage, self.kept, self.earlier, self.initial, self.convergence
             transport = Coordination(case, self.leaders, *own, now, self.shutdown).transport
         suggester = Suggester(case, worker, self.initial, self.memory, self.folder)
@@ -216,7 +218,7 @@ class _Search:
         self.leaders.Free()
         storage, apart = self.storage if self.group.active.rank == 0 else None, self.active.between_nodes
         own = self.group, runner, self.leader, storage, self.phases, self.accounting, apart, checked
-        measured, ended_by = totals(*own, self.earlier.clock.resumed)
+        measured, ended_by = totals(*own, self.earlier.clock.resumed, self.case.lost)
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
         return SearchRaw(

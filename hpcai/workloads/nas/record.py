@@ -132,6 +132,9 @@ class SearchMeasured(Record, kw_only=True):
     wrong_sums: Annotated[Count, about("wrong elements of an all-reduce of integers, all ranks")]
     residuals: Annotated[Residuals, about("residuals of the provider's products")]
     work: Annotated[SearchWork, about("work of all trials")]
+    lost_groups: Annotated[
+        tuple[int, ...], about("groups (from 0) that ended because a rank was lost; the trials that they ran are lost")
+    ] = ()
     retired_groups: Annotated[Count, about("groups that stopped after losing a trial")]
     granted: Annotated[Count, about("trials that were handed out")]
     duplicates: Annotated[Count, about("proposals refused as already known")]

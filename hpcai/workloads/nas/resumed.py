@@ -53,17 +53,20 @@ class SearchClock:
 class EarlierJobs:
     """What earlier jobs left: trials of this rank's group, what it found in them, and those of all groups.
 
-    Only leaders have the latter two.
+    Only leaders have the latter two, and the first one what lost groups left: `lost`, a pair for each.
     """
 
     clock: SearchClock
     own: Sequence[Trial]
     of_group: Sequence[GroupTrial]
     trials: EarlierTrials
+    lost: Sequence[tuple[Sequence[Trial], Sequence[GroupTrial]]] = ()
 
     def restore(self, runner: GroupRunner) -> None:
-        """Let the runner of this rank's group go on."""
+        """Let the runner of this rank's group go on; that of the first leader answers for the lost groups."""
         runner.restore(self.own, [each.found for each in self.of_group])
+        for trials, of_group in self.lost:
+            runner.totals.adopt(trials, [each.found for each in of_group])
 
     def teach(self, request: TrialRequest, suggester: Suggester, rules: SearchRules, worker: int, epochs: int) -> None:
         """Let this leader know what it knew when it chose its last trial, and had counted when that returned."""
@@ -74,25 +77,41 @@ class EarlierJobs:
             last = self.of_group[-1]
             suggester.rejected = last.rejected
             request.restore(known, rules.lag is None and rules.recorded is None, last.proposals, last.waits)
+        for _, of_group in self.lost:
+            for last in of_group[-1:]:
+                suggester.rejected += last.rejected
+                request.proposals.join(last.proposals)
+                request.waits.join(last.waits)
 
 
 def earlier_jobs(
-    group: Group, leaders: MPI.Comm, storage: SearchStorage, kept: Path, duration: float, begun: float
+    group: Group,
+    leaders: MPI.Comm,
+    storage: SearchStorage,
+    kept: Path,
+    duration: float,
+    begun: float,
+    lost: Sequence[int] = (),
 ) -> EarlierJobs:
     """What earlier jobs left; if that is nothing, the folder of the search is made anew. Collective over the grid.
 
     leaders: of all groups, on leaders. kept: the file beside the journal. duration: DURATION. begun: when this job
-    began the test, seconds since 1970, on rank 0.
+    began the test, seconds since 1970, on rank 0. lost: groups that are left out.
     """
     found = _read(storage, kept, duration) if group.active.rank == 0 else EarlierTrials()
     at = convert(broadcast(group.active, to_builtins(_clock(found, begun))), SearchClock)
     if group.leader:
         found = _received(broadcast(leaders, _sent(found)))
-    worker = group.coordinates.group
-    own = [trial for trial in found.trials if trial.worker == worker]
-    of_group = [group_of(each) for trial, each in zip(found.trials, found.kept, strict=True) if trial.worker == worker]
+    own, of_group = _of(found, group.coordinates.group)
     own = convert(broadcast(group.model, to_builtins(own)), list[Trial])
-    return EarlierJobs(at, own, of_group, found)
+    first = group.active.rank == 0
+    return EarlierJobs(at, own, of_group, found, [_of(found, worker) for worker in lost] if first else ())
+
+
+def _of(found: EarlierTrials, worker: int) -> tuple[list[Trial], list[GroupTrial]]:
+    """The trials of a group, and what it found in them."""
+    pairs = [(trial, kept) for trial, kept in zip(found.trials, found.kept, strict=True) if trial.worker == worker]
+    return [trial for trial, _ in pairs], [group_of(kept) for _, kept in pairs]
 
 
 def _read(storage: SearchStorage, kept: Path, duration: float) -> EarlierTrials:

@@ -32,15 +32,15 @@ def replayed(case: Case) -> bool:
 
 
 def by_worker(case: Case, raw: SearchMeasured) -> dict[int, list[Trial]]:
-    """The trials of each group of the grid, in their order."""
-    found: dict[int, list[Trial]] = {worker: [] for worker in range(case.groups)}
+    """The trials of each group of the grid, lost or not, in their order."""
+    found: dict[int, list[Trial]] = {worker: [] for worker in range(case.planned_groups)}
     for trial in raw.trials:
         found.setdefault(trial.worker, []).append(trial)
     return found
 
 
 def _numbered(subject: Subject) -> bool:
-    groups = subject.case.groups
+    groups = subject.case.planned_groups
     trials = measured(subject).trials
     return all(each.worker < groups and each.id == number(each.round, each.worker, groups) for each in trials)
 
@@ -100,7 +100,7 @@ def sums(where: str) -> tuple[Claim, ...]:
 def _retired(subject: Subject) -> bool:
     raw = measured(subject)
     lost = sum(trial.end == "lost" for trial in raw.trials)
-    return raw.retired_groups == lost < subject.case.groups
+    return raw.retired_groups == lost < subject.case.planned_groups
 
 
 def _sharding(subject: Subject) -> bool:

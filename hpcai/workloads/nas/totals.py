@@ -1,6 +1,8 @@
 """Measurements of a search, totals over all groups, reduced in constant memory except for the trials themselves."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from math import inf
 
 from mpi4py import MPI
 
@@ -42,11 +44,13 @@ def totals(
     between_nodes: int,
     before: Prepared,
     resumed: tuple[float, ...],
+    lost: tuple[int, ...],
 ) -> tuple[SearchMeasured, str]:
     """The measurements of a search, complete or broken off, and why it ended. Collective over the active ranks.
 
-    `before`: what was measured before the search. `resumed`: seconds of the search at each resumption. Only rank 0 has
-    the `storage`, so the trials and the digest of the history are only there; the rest is the same on all ranks.
+    `before`: what was measured before the search. `resumed`: seconds of the search at each resumption. `lost`: groups
+    that are left out. Only the first rank has the `storage`, so the trials and the digest of the history are only
+    there; the rest is the same on all ranks.
     """
     own, active = runner.totals, group.active
     seconds = float(active.allreduce(own.last_return, MPI.MAX))
@@ -63,6 +67,7 @@ def totals(
         work=_work(group, runner, between_nodes),
         seconds=seconds,
         group_seconds=_group_seconds(group, runner, seconds),
+        lost_groups=lost,
         retired_groups=active.allreduce(int(bool(runner.left)) * group.leader),
         granted=counts.granted,
         duplicates=counts.duplicates,
@@ -108,21 +113,22 @@ def _phases(group: Group, phases: Phases) -> SearchPhases:
 
 def _group_seconds(group: Group, runner: GroupRunner, seconds: float) -> GroupSeconds:
     """Minimum, mean and maximum over the groups of the seconds of each activity; `idle` is the rest."""
-    own = runner.totals.seconds
+    own = [runner.totals.seconds, *runner.totals.lost_seconds] if group.leader else []
     return GroupSeconds(
-        training=_over_groups(group, own["training"]),
-        validation=_over_groups(group, own["validation"]),
-        warmup=_over_groups(group, own["warm_up"]),
-        idle=_over_groups(group, max(0.0, seconds - sum(own.values()))),
+        training=_over_groups(group, [each["training"] for each in own]),
+        validation=_over_groups(group, [each["validation"] for each in own]),
+        warmup=_over_groups(group, [each["warm_up"] for each in own]),
+        idle=_over_groups(group, [max(0.0, seconds - sum(each.values())) for each in own]),
     )
 
 
-def _over_groups(group: Group, seconds: float) -> OverGroups:
+def _over_groups(group: Group, seconds: Sequence[float]) -> OverGroups:
+    """Of all groups of the grid; those that this rank speaks for."""
     active = group.active
     return OverGroups(
-        min=active.allreduce(seconds if group.leader else float("inf"), MPI.MIN),
-        mean=active.allreduce(seconds * group.leader) / group.groups,
-        max=active.allreduce(seconds * group.leader, MPI.MAX),
+        min=active.allreduce(min(seconds, default=inf), MPI.MIN),
+        mean=active.allreduce(sum(seconds)) / group.planned,
+        max=active.allreduce(max(seconds, default=0.0), MPI.MAX),
     )
 
 

@@ -121,7 +121,7 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Weat
     """The training of this rank's detector, ready to warm up. Collective over the group."""
     coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case.seed
     module = placed(build(graph, seed_of(seed, Purpose.WEIGHTS, coordinates.group)), case, device)
-    draws = sampler(case.sampler, len(dataset.train), seed, coordinates.group, group.groups)
+    draws = sampler(case.sampler, len(dataset.train), seed, coordinates.group, group.planned)
     state = training_state(module, recipe, case.precision, device)
     loaders: list[Any] = [
         Loader(dataset, half, device, batch=recipe.batch) for half in (dataset.train, dataset.validation)

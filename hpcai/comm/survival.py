@@ -1,0 +1,96 @@
+"""Going on without lost ranks: User Level Failure Mitigation (MPI 5.1 proposal) of Open MPI under `--with-ft mpi`.
+
+A rank that is killed makes calls of the others fail. Those that are left agree on who they are, and make the world
+anew; a case then goes on from its checkpoints without the groups that have lost a rank (hpcai.outlasting).
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from time import sleep
+
+from mpi4py import MPI
+from torch import distributed
+
+from hpcai import clock
+from hpcai.comm.world import RankLost, World, is_loss
+from hpcai.machine import launcher
+
+REPORTED = 5.0  # seconds in which the runtime tells that a process has died
+PAUSE = 0.01  # seconds between two looks
+
+
+# What a rank may see when another one is lost: torch reports closed connections by RuntimeError.
+ERRORS = (RankLost, MPI.Exception, RuntimeError)
+
+_revocable: list[MPI.Comm] = []
+_deferred: list[Callable[[], None]] = []
+
+
+def possible() -> bool:
+    """Whether the job goes on if a rank is lost; the same on every rank."""
+    return launcher.outlasts(os.environ)
+
+
+def interrupt(*comms: MPI.Comm) -> None:
+    """From now on a loss interrupts calls on these communicators too, until `recover`. Not collective."""
+    if possible():
+        there = [comm for comm in (*_revocable, *comms) if comm != MPI.COMM_NULL]  # of those before some are freed
+        _revocable[:] = there
+
+
+def defer(call: Callable[[], None]) -> None:
+    """Call it when all ranks that are left have paused: until then others may use what it removes.
+
+    At once where the job does not go on.
+    """
+    if possible():
+        _deferred.append(call)
+    else:
+        call()
+
+
+def recover(world: World, error: BaseException) -> list[int]:
+    """Make the world of the ranks that are left; the numbers of all that are lost, ascending, the same on every rank.
+
+    error: what this rank saw; raised again if no rank is lost. Collective over the ranks that are left: whoever comes
+    first interrupts the others.
+    """
+    if not possible() or not (is_loss(error) or _reported(world.comm)):
+        raise error
+    interrupt()
+    for comm in (world.comm, world.node, *_revocable):
+        comm.Revoke()
+    _revocable.clear()
+    _leave_process_group()
+    world.remake(world.comm.Shrink())
+    for call in _deferred:
+        call()
+    _deferred.clear()
+    return lost(world)
+
+
+def lost(world: World) -> list[int]:
+    """The numbers of the ranks that are lost, ascending."""
+    before = MPI.COMM_WORLD.group
+    gone = MPI.Group.Difference(before, world.comm.group)
+    return sorted(MPI.Group.Translate_ranks(gone, None, before))
+
+
+def _reported(comm: MPI.Comm) -> bool:
+    """Whether a rank of the communicator is gone, or another rank says so."""
+    until = clock.now() + REPORTED
+    while clock.now() < until:
+        if comm.Get_failed().size or comm.Is_revoked():
+            return True
+        with suppress(MPI.Exception):
+            comm.Iprobe()  # or no message of the runtime is taken
+        sleep(PAUSE)
+    return False
+
+
+def _leave_process_group() -> None:
+    """Close this rank's connections, so that those who wait for it learn that it does not come."""
+    if distributed.is_initialized():
+        with suppress(RuntimeError):
+            distributed.destroy_process_group()
