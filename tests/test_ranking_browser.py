@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from machine_requirements import COMPLETE
-from page_browser import NONE, WITHOUT, Watched, browser, chromium
+from machine_requirements import COMPLETE, WITHOUT
+from page_browser import NONE, Watched, browser, chromium
 from page_material import HOSTILE, MANY, SCRIPT, SITES, page
 
 
