@@ -23,7 +23,7 @@ from pathlib import Path
 from shutil import which
 
 ROOT = Path(__file__).resolve().parent.parent
-MOST_SECONDS = 600
+MOST_SECONDS = 1800
 IMAGES = ["DATASET=fashion", "SAMPLES=200", "BATCH=16", "EPOCHS=2"]
 ENSEMBLE = ["[ensemble]", *IMAGES]
 LARGE = ["[ensemble]", "DATASET=generated", "CLASSES=4", "SAMPLES=32", "BATCH=8", "EPOCHS=2", "NETWORK=resnet50"]
