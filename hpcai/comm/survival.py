@@ -1,7 +1,7 @@
-"""Going on without lost ranks: User Level Failure Mitigation (MPI 5.1 proposal) of Open MPI under `--with-ft mpi`.
+"""Going on without lost ranks: User Level Failure Mitigation (Bland et al., 2013), Open MPI's `--with-ft mpi`.
 
 A rank that is killed makes calls of the others fail. Those that are left agree on who they are, and make the world
-anew; a case then goes on from its checkpoints without the groups that have lost a rank (hpcai.outlasting).
+anew; a case then goes on from its checkpoints without the groups that have lost a rank (hpcai.attempts).
 """
 
 import os
@@ -18,8 +18,6 @@ from hpcai.machine import launcher
 
 REPORTED = 5.0  # seconds in which the runtime tells that a process has died
 PAUSE = 0.01  # seconds between two looks
-
-
 # What a rank may see when another one is lost: torch reports closed connections by RuntimeError.
 ERRORS = (RankLost, MPI.Exception, RuntimeError)
 
