@@ -35,6 +35,18 @@ fashion:images    DATASET
 2                 EPOCHS
 9                 TRIALS
 """
+WEATHER = """\
+Generated fields
+Three models
+[weather]
+generated         DATASET
+48                RESOLUTION
+32                SAMPLES
+3                 GROUPS
+1                 DEGREE
+4                 BATCH
+2                 EPOCHS
+"""
 
 
 def ended(folder: Path, ranks: int, failure: str, *settings: str) -> Finished:
@@ -120,6 +132,16 @@ def test_a_search_goes_on_without_the_group(tmp_path: Path, rank: int, grid: str
     test = result(folder)["tests"][0]
     assert test["verdict"] == "PASSED" and len(test["raw"]["trials"]) == 9 and verified(folder)
     assert "official all" not in " ".join(test["reasons"])
+
+
+@pytest.mark.slow
+def test_detectors_go_on_without_the_group(tmp_path: Path) -> None:
+    (tmp_path / "input.dat").write_text(WEATHER)
+    with outlasting_job([FAILING, 1, "training", 12, "kill"], 3, tmp_path) as job:
+        finished = job.wait(LONG_END)
+    assert finished.returncode == 3 and finished.leftovers == [], finished.stderr
+    assert "Models  : 2 of 3 to the end; a rank was lost of group 1\n" in finished.stdout
+    assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
 @pytest.mark.slow
