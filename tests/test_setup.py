@@ -66,7 +66,7 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 
 def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
-    everyday = {"help", "install", "run", "test", "lint", "bench", "clean"}
+    everyday = {"help", "install", "openmpi", "run", "test", "lint", "bench", "clean"}
     of_tests = {"test-slow", "test-all", "test-network", "test-N", "test-exhaustive", "faults", "golden"}
     assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
 
@@ -191,14 +191,19 @@ def test_an_unsuitable_python_is_refused_in_one_line(machine: Machine, lacking: 
     assert not (machine.checkout / ".venv").exists()
 
 
-def test_integration_script_ends_with_the_summary(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("installed", "said"), [("true", ""), ("false", "WARNING: Open MPI could not be installed: ")])
+def test_integration_script_ends_with_the_summary(tmp_path: Path, installed: str, said: str) -> None:
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci/run").write_bytes((ROOT / ".ci/run").read_bytes())
-    programs = {"id": "echo 1000", "make": "echo \"verbs: $*\"; echo '== 1 failed =='; echo 'make: *** x' >&2; exit 2"}
+    tested = "echo \"verbs: $*, without${HPCAI_TEST_WITHOUT#chromium}\"; echo == 1 failed ==; exit 2"
+    programs = {"id": "echo 1000", "make": f"if [ \"$1\" = openmpi ]; then {installed}; exit; fi; {tested}"}
     for name, text in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)
-    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}"}
+    environment = {**os.environ, "PATH": f"{tmp_path}:{os.environ['PATH']}", "HPCAI_TEST_WITHOUT": ""}
     finished = subprocess.run(["bash", ".ci/run"], cwd=tmp_path, env=environment, capture_output=True, text=True)
-    assert finished.stdout == "verbs: lint test-all\n== 1 failed ==\n"
+    *before, verbs, summary = finished.stdout.splitlines()
+    without = " openmpi" if said else ""
+    assert (verbs, summary) == (f"verbs: lint test-all, without{without}", "== 1 failed ==")
+    assert len(before) == bool(said) and all(line.startswith(said) for line in before)
     assert finished.returncode == 2
