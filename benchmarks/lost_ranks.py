@@ -93,13 +93,15 @@ def killed(name: str, base: Path, whole: Path, seconds: float, draw: random.Rand
         if "to go on: bench.py --resume" not in said:
             raise Failed(f"{what}: does not say how to go on")
         return f"{what}, refused: rank 0 holds the result"
-    return f"{what}, {judged(name, folder, whole)}"
+    return f"{what}, {judged(name, folder, whole, rank, code)}"
 
 
-def judged(name: str, folder: Path, whole: Path) -> str:
+def judged(name: str, folder: Path, whole: Path, rank: int, code: int) -> str:
     """Compare what is left with the undisturbed run."""
     test = test_of(folder)
     lost = test["raw"]["lost_groups"]
+    if bool(code) != bool(lost) or not {*lost} <= {rank // (RANKS // test["p"])}:
+        raise Failed(f"lost groups {lost}")
     left = [group for group in range(test["p"]) if group not in lost]
     if test["verdict"] != "PASSED":
         raise Failed("the test FAILED")

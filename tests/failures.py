@@ -25,7 +25,7 @@ class Failure(NamedTuple):
 FAILURES = (
     Failure("a rank is killed or crashes", LAUNCHER, "was killed by signal ...", RESUME,
             "test_failure.test_sudden_end_of_one_rank_ends_the_job"),
-    Failure("the same of a rank other than 0, Open MPI's `--with-ft mpi`", "3", "...; its group ends, the others go on",
+    Failure("the same of a rank other than 0, Open MPI's `--with-ft mpi`", "3", "...; its group is lost",
             "the test goes on without the group",
             "test_outlasting.test_the_other_models_end_as_if_no_rank_had_been_lost"),
     Failure("the same, with no group left, or in a table", "3", "", "the report ends with BROKEN OFF; " + RESUME,

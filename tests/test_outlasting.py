@@ -81,11 +81,11 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     ("failure", "left"),
     [
-        ("2 training 12 kill", [0, 1, 3]),
-        pytest.param("3 validating 2 kill", [0, 1, 2], marks=pytest.mark.slow),
-        pytest.param("1 voting 1 kill", [0, 2, 3], marks=pytest.mark.slow),
-        pytest.param("1 training 12 raise", [0, 2, 3], marks=pytest.mark.slow),
-        pytest.param("3 training 12 stop", [0, 1, 2], marks=pytest.mark.slow),
+        pytest.param("2 training 12 kill", [0, 1, 3], marks=pytest.mark.slow),
+        pytest.param("3 validating 2 kill", [0, 1, 2], marks=pytest.mark.exhaustive),
+        pytest.param("1 voting 1 kill", [0, 2, 3], marks=pytest.mark.exhaustive),
+        pytest.param("1 training 12 raise", [0, 2, 3], marks=pytest.mark.exhaustive),
+        pytest.param("3 training 12 stop", [0, 1, 2], marks=pytest.mark.exhaustive),
     ],
 )
 def test_the_other_models_end_as_if_no_rank_had_been_lost(
@@ -94,7 +94,7 @@ def test_the_other_models_end_as_if_no_rank_had_been_lost(
     finished = ended(tmp_path, 4, failure, "GROUPS=4", "DEGREE=1", "WATCHDOG=3")
     lost = ({*range(4)} - {*left}).pop()
     assert finished.returncode == 3 and finished.leftovers == [], finished.stderr
-    said = "raised RuntimeError" if "raise" in failure else "the others go on"
+    said = "raised RuntimeError" if "raise" in failure else "is lost"
     assert re.search(rf"hpcai: rank {lost} on .*{said}", finished.stderr), finished.stderr
     assert f"Models  : 3 of 4 to the end; a rank was lost of group {lost}\n" in finished.stdout
     found = result(tmp_path)
@@ -106,7 +106,7 @@ def test_the_other_models_end_as_if_no_rank_had_been_lost(
     assert verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("mapping", ["row", "column"])
 def test_a_group_of_several_ranks_ends_with_one_of_them(tmp_path: Path, mapping: str) -> None:
     """Also that of rank 0, which then only writes the result."""
@@ -117,7 +117,7 @@ def test_a_group_of_several_ranks_ends_with_one_of_them(tmp_path: Path, mapping:
     assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("rank", "grid", "left"), [(2, "3 GROUPS\n1 DEGREE", 2), (1, "2 GROUPS\n2 DEGREE", 1), (3, "2 GROUPS\n2 DEGREE", 1)]
 )
@@ -134,7 +134,7 @@ def test_a_search_goes_on_without_the_group(tmp_path: Path, rank: int, grid: str
     assert "official all" not in " ".join(test["reasons"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_detectors_go_on_without_the_group(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(WEATHER)
     with outlasting_job([FAILING, 1, "training", 12, "kill"], 3, tmp_path) as job:
@@ -144,7 +144,7 @@ def test_detectors_go_on_without_the_group(tmp_path: Path) -> None:
     assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_rank_0_the_job_ends_and_says_how_to_go_on(tmp_path: Path) -> None:
     finished = ended(tmp_path, 4, "0 training 12 kill", "GROUPS=4", "DEGREE=1")
     assert finished.returncode != 0 and finished.leftovers == []
@@ -153,14 +153,14 @@ def test_without_rank_0_the_job_ends_and_says_how_to_go_on(tmp_path: Path) -> No
     assert (results(tmp_path) / checksums.BROKEN_OFF).exists() and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("rank", [0, 2])
 def test_a_rank_that_is_lost_before_the_first_test_ends_the_job(tmp_path: Path, rank: int) -> None:
     finished = ended(tmp_path, 4, f"{rank} set-up 1 kill", "GROUPS=4", "DEGREE=1")
     assert finished.leftovers == [] and finished.returncode == 3, (finished.returncode, finished.stderr)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_rank_that_exits_by_itself_ends_the_job(tmp_path: Path) -> None:
     """The launcher does not tell the others, which would wait for it."""
     finished = ended(tmp_path, 4, "2 training 12 os-exit-7", "GROUPS=4", "DEGREE=1")
@@ -169,7 +169,7 @@ def test_a_rank_that_exits_by_itself_ends_the_job(tmp_path: Path) -> None:
     assert (results(tmp_path) / checksums.BROKEN_OFF).exists() and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_whose_only_group_is_lost_is_broken_off_and_resumed(tmp_path: Path) -> None:
     finished = ended(tmp_path, 2, "1 training 12 kill", "GROUPS=1", "DEGREE=2")
     assert finished.returncode == 3, finished.stderr
@@ -180,14 +180,14 @@ def test_a_run_whose_only_group_is_lost_is_broken_off_and_resumed(tmp_path: Path
     assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_idle_rank_that_is_lost_costs_no_group(tmp_path: Path) -> None:
     finished = ended(tmp_path, 3, "2 waiting 3 kill", "GROUPS=2", "DEGREE=1")
     assert finished.returncode == 0 and "Models  :" not in finished.stdout, finished.stderr
     assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_result_that_hides_a_lost_group_does_not_verify(tmp_path: Path) -> None:
     ended(tmp_path, 4, "2 training 12 kill", "GROUPS=4", "DEGREE=1")
     path = results(tmp_path) / "result.json"

@@ -157,7 +157,7 @@ RANKS = (
     ),
     Claim(
         "busy_seconds: slowest_rank is active",
-        of_raw(lambda case, raw: raw.busy_seconds.slowest_rank < case.groups * case.degree),
+        of_raw(lambda case, raw: raw.busy_seconds.slowest_rank < case.planned_groups * case.degree),
         changed("raw.busy_seconds.slowest_rank", 2),
     ),
     Claim(

@@ -9,6 +9,7 @@ import torch
 from mpi4py import MPI
 from torch import distributed
 
+from hpcai.comm import survival
 from hpcai.comm.grid import Group
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
 from hpcai.comm.links import AnyLink, LinkBackend, MpiLink, TorchLink, Workspace
@@ -83,6 +84,7 @@ class GroupLinks:
         if name not in self._comms:
             color = 0 if name == WHOLE else min(self.layout.members(name))
             self._comms[name] = self._comm.Split(color, self._comm.rank)
+            survival.interrupt(self._comms[name])
         comm = self._comms[name]
         if backend == "mpi":
             return MpiLink(name, comm, self.workspace, self.packing)

@@ -94,7 +94,7 @@ class Shutdown:
 
     def _signal(self) -> str:
         name = signals.received_signal()
-        return f"{name} on rank {self._comm.rank}" if name else ""
+        return f"{name} on rank {MPI.COMM_WORLD.rank}" if name else ""
 
     def _overdue(self) -> str:
         should_stop = 0 < self._limit <= clock.since_process_start()

@@ -13,6 +13,7 @@ from mpi4py import MPI
 from torch import distributed
 
 from hpcai import clock
+from hpcai.comm import world as worlds
 from hpcai.comm.world import RankLost, World, is_loss
 from hpcai.machine import launcher
 
@@ -68,8 +69,15 @@ def recover(world: World, error: BaseException) -> list[int]:
     return lost(world)
 
 
+def since_start() -> float:
+    """Seconds since the process was started; 0 in the further attempts at a test, as the first had this time."""
+    return 0.0 if worlds.has_lost() else clock.since_process_start()
+
+
 def lost(world: World) -> list[int]:
     """The numbers of the ranks that are lost, ascending."""
+    if not worlds.has_lost():
+        return []
     before = MPI.COMM_WORLD.group
     gone = MPI.Group.Difference(before, world.comm.group)
     return sorted(MPI.Group.Translate_ranks(gone, None, before))

@@ -151,6 +151,11 @@ _finished = False
 _remade = False  # whether ranks were lost
 
 
+def has_lost() -> bool:
+    """Whether the world was made anew, without ranks that were lost; the same on all ranks that are left."""
+    return _remade
+
+
 def finish(code: int) -> None:
     """Note that this rank ends in good order, together with all others. After a loss it ends here, with the exit code.
 

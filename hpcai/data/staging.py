@@ -106,6 +106,7 @@ class _NodeShare:
         self.original = original
         self.keep = case.stage == "keep"
         self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
+        survival.interrupt(self.node)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
         self.place: Path | None = None
         self.missing: list[node_copies.File] = []

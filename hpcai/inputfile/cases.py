@@ -106,6 +106,11 @@ class Case:
         return planned
 
     @property
+    def credited_groups(self) -> int:
+        """Groups whose work is credited: those left of an ensemble, all of a search, whose trials stay."""
+        return self.groups if registry.workload(self.workload).ensembles else self.planned_groups
+
+    @property
     def models(self) -> list[int]:
         """The numbers of the models that are trained, ascending, from 0 to P - 1."""
         return [number for number in range(self.planned_groups) if number not in self.lost]

@@ -40,7 +40,8 @@ def alone(environment: Mapping[str, str]) -> dict[str, str]:
 
 def outlasts(environment: Mapping[str, str]) -> bool:
     """Whether a job goes on if one of its ranks is lost: that of Open MPI under `mpirun --with-ft mpi`."""
-    return environment.get("OMPI_MCA_mpi_ft_enable", "").lower() in ("1", "true", "yes")
+    asked = environment.get("OMPI_MCA_mpi_ft_enable", "").lower() in ("1", "true", "yes")
+    return asked and "OMPI_COMM_WORLD_SIZE" in environment
 
 
 def declared_size(environment: Mapping[str, str]) -> int:

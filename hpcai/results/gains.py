@@ -6,6 +6,7 @@ from hpcai.formulas import score
 from hpcai.inputfile import Case
 from hpcai.record.entry import Row
 from hpcai.record.preflight import PrecisionProbe
+from hpcai.results.lost_groups import lost_groups
 
 GRID = ("GROUPS", "DEGREE", "MAPPING")
 STUDIED = ("PRECISION", "WIRE", "ALLREDUCE", "COMPILE", "KERNELS")
@@ -19,7 +20,7 @@ def efficiency(case: Case, rate: float, before: Sequence[Row], name: str = "flop
     first = next(comparable_tests(case, before, GRID), None)
     if first is None:
         return 1.0
-    return score.efficiency(rate, case.groups * case.degree, getattr(first.scores, name), first.p * first.q)
+    return score.efficiency(rate, case.credited_groups * case.degree, getattr(first.scores, name), first.p * first.q)
 
 
 def speedup(case: Case, rate: float, before: Sequence[Row]) -> float | None:
@@ -35,10 +36,11 @@ def quality_difference(case: Case, quality: float, before: Sequence[Row]) -> flo
 
 
 def comparable_tests(case: Case, before: Sequence[Row], keys: Collection[str]) -> Iterator[Row]:
-    """Earlier tests of the same workload that differ from this one in these KEYs only."""
+    """Earlier tests of the same workload that differ from this one in these KEYs only, and lost no group."""
     same = {key: value for key, value in case.settings.items() if key not in keys}
     for row in before:
-        if row.workload == case.workload and same.items() <= row.settings.items() and row.scores.flops > 0:
+        alike = row.workload == case.workload and same.items() <= row.settings.items()
+        if alike and row.scores.flops > 0 and not lost_groups(row):
             yield row
 
 

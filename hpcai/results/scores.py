@@ -78,7 +78,7 @@ def training_scores(
 
 def parallel_computation(case: Case, per_sample: int) -> float:
     """APC: operations of a step of all models (HPC AI500 V3, Eq. 3, 4); of a search, of its first step."""
-    return float(case.groups * case.degree * case.batch * per_sample)
+    return float(case.credited_groups * case.degree * case.batch * per_sample)
 
 
 def models_per_minute(raw: TrainingRaw) -> float | None:

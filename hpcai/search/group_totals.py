@@ -71,7 +71,7 @@ class GroupTotals:
     """Totals over the trials of a group; the same on all its ranks except for what was found, and seconds.
 
     Of trials of earlier jobs the first rank has what all ranks of the group found. That of the first group has the
-    totals of lost groups as well; lost_seconds: of each of them.
+    totals of lost groups as well; lost_seconds: of each of them; lost_and_retired: how many had retired before.
     """
 
     found: TrialFindings = field(default_factory=TrialFindings)
@@ -83,6 +83,7 @@ class GroupTotals:
     deviation: float = 0.0
     last_return: float = 0.0
     lost_seconds: list[dict[str, float]] = field(default_factory=list)
+    lost_and_retired: int = 0
 
     def add(self, child: Child, outcome: TrialOutcome) -> TrialFindings:
         """Add a trial that has ended; what this rank found in it."""
@@ -115,6 +116,7 @@ class GroupTotals:
     def adopt(self, trials: Iterable[Trial], found: Iterable[TrialFindings]) -> None:
         """Add the trials of a lost group, whose seconds are kept apart."""
         own, self.seconds = self.seconds, dict.fromkeys(PHASES, 0.0)
-        self.restore(trials, found)
+        self.restore(trials := [*trials], found)
+        self.lost_and_retired += any(trial.end == "lost" for trial in trials)
         self.lost_seconds.append(self.seconds)
         self.seconds = own

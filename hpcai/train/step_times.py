@@ -142,7 +142,7 @@ def spread(seconds: float, host: str, comm: MPI.Comm) -> BusySeconds:
         min=comm.allreduce(seconds, MPI.MIN),
         mean=mean(seconds, comm),
         max=most,
-        slowest_rank=rank,
+        slowest_rank=comm.bcast(MPI.COMM_WORLD.rank, rank),
         slowest_host=comm.bcast(host, rank),
     )
 

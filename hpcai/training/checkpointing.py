@@ -19,6 +19,7 @@ from hpcai import clock, tensor_tree
 from hpcai.checkpoint.generations import Content, Generations
 from hpcai.checkpoint.paths import folder_of
 from hpcai.checkpoint.shared_tensors import broadcast_tensors
+from hpcai.comm import survival
 from hpcai.comm.grid import Group
 from hpcai.errors import DataError
 from hpcai.inputfile import Case
@@ -72,6 +73,7 @@ class Checkpointing(TrainingCallback):
         self._case, self._group, self._phases, self._account, self._marks = case, group, phases, account, marks
         own = folder_of(Path(folder), case.index) / f"group-{group.coordinates.group}"
         self._files = Generations(own, f"rank-{group.coordinates.member}")
+        survival.defer(self._files.wait)  # before another attempt at the test reads them
         self._seconds = float(case.checkpoint)
         self.pauses = self._seconds > 0
         self._begun_utc = _utc() - account.wall

@@ -10,6 +10,7 @@ from mpi4py import MPI
 from msgspec import convert
 
 from hpcai import clock
+from hpcai.comm import survival
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import broadcast, gather_all
 from hpcai.inputfile import Case
@@ -36,6 +37,7 @@ class EnergyWindow:
         first = here.rank == 0
         here.Free()
         nodes = comm.Split(0 if first else MPI.UNDEFINED, comm.rank)
+        survival.interrupt(nodes)
         self._comm, self._reader = comm, _Reader(setting, nodes, gpus, root) if first else None
 
     @contextmanager

@@ -7,6 +7,7 @@ import torch
 from msgspec import structs
 
 from hpcai import clock
+from hpcai.comm import survival
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
 from hpcai.inputfile import Case
@@ -157,7 +158,7 @@ class _Stages(Generic[Entry, Together, Raw]):
     def train(self, report: Report, shutdown: Shutdown) -> None:
         """The timed region, and the validations in it."""
         if self.case.index == 1:
-            self.phases.seconds["start_up"] = clock.since_process_start()
+            self.phases.seconds["start_up"] = survival.since_start()
         self.log.mark()
         with self.energy.region(shutdown, self.kept.earlier):
             self.log.mark()

@@ -1,5 +1,6 @@
 """The watcher of a node whose job outlasts its ranks: it names those that are lost, and ends with rank 0 only."""
 
+import os
 import signal
 from typing import Any
 
@@ -19,7 +20,7 @@ class OutlastingWatcher(Watcher):
         self._named: set[int] = set()  # ranks of which it is known that they are lost
         self._last: tuple[str, Sight] | None = None  # what was said last, until the others know of it
         self._since = 0.0
-        self._ending = False
+        self._ending = self._killed = False
         self._takes |= {"kill": lambda _, number: self._kill(number), "outlasted": self._take_outlasted}
 
     def _conclude(self, what: str, sight: Sight, grace: float = GRACE, whole: bool = False) -> None:
@@ -29,14 +30,20 @@ class OutlastingWatcher(Watcher):
             super()._conclude(what, sight, grace, whole)
         elif sight.rank not in self._named:
             self._named.add(sight.rank)
-            self._last, self._since = (what, sight), 0.0
-            self._tell_head({"died": {"what": what, "sight": as_message(sight)}})
+            self._last, self._since = None if self._killed else (what, sight), 0.0
+            self._tell_head({"died": {"what": what, "sight": as_message(sight), "whole": False}})
             if not self._head:
-                ends = "the others go on" if sight.group is None else "its group ends, the others go on"
+                ends = "it is lost" if sight.group is None else "its group is lost"
                 self._say(f"{what}; {ends}")
             if not grace:  # it is stuck
                 self._tell_nodes({"kill": sight.rank})
                 self._kill(sight.rank)
+
+    def _lose(self, connection: Connection) -> None:
+        rank = self._ranks.get(connection)
+        status = rank.process.exit_status if rank else None
+        self._killed = status is not None and os.WIFSIGNALED(status)  # of that the launcher tells the others
+        super()._lose(connection)
 
     def _take_outlasted(self, *_: Any) -> None:
         """A rank goes on without those that are lost."""

@@ -132,7 +132,7 @@ class Watcher:
     def _take_death(self, _: Connection, told: Message) -> None:
         """A rank of another node has died."""
         more = sentences.LAUNCHER_TOO if self._launcher_ended() else ""
-        self._conclude(told["what"] + more, from_message(told["sight"]))
+        self._conclude(told["what"] + more, from_message(told["sight"]), whole=told.get("whole", False))
 
     def _take_sights(self, _: Connection, told: list[Message]) -> None:
         """What another watcher says of its ranks."""
@@ -215,7 +215,7 @@ class Watcher:
         """Say why the job ends, and end it. On other nodes than the head's: let the head do so. whole: it was asked."""
         if self._concluded:
             return
-        self._tell_head({"died": {"what": what, "sight": as_message(sight)}})
+        self._tell_head({"died": {"what": what, "sight": as_message(sight), "whole": whole}})
         if not self._head:
             if self._job["file"]:
                 self._say(f"to go on: {self._job['resume']}")

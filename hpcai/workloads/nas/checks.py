@@ -87,7 +87,7 @@ def build(case: Case, measured: Measured, before: Before) -> SearchRow:
 
 def _rate_of_rank(case: Case, scores: SearchScores) -> float:
     """FLOPS of a rank over the search, or while it trains if that is more."""
-    return max(scores.flops, scores.training_rate or 0.0) / (case.planned_groups * case.degree)
+    return max(scores.flops, scores.training_rate or 0.0) / (case.credited_groups * case.degree)
 
 
 def _trial(trial: Trial, each: SampleOperations) -> TrialRow:

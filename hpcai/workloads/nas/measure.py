@@ -140,7 +140,7 @@ class _Search:
             with self.phases.measure("set_up"):  # it learns the trials of earlier jobs
                 runner = self._runner(thread, images, lambda: clock.now() - self.begin)
             if self.case.index == 1:
-                self.phases.seconds["start_up"] = clock.since_process_start()
+                self.phases.seconds["start_up"] = survival.since_start()
             shutdown.barrier(self.group.active)
             self.log.mark()
             with self.energy.region(shutdown, before.elapsed):
@@ -218,7 +218,7 @@ class _Search:
         self.leaders.Free()
         storage, apart = self.storage if self.group.active.rank == 0 else None, self.active.between_nodes
         own = self.group, runner, self.leader, storage, self.phases, self.accounting, apart, checked
-        measured, ended_by = totals(*own, self.earlier.clock.resumed, self.case.lost)
+        measured, ended_by = totals(*own, self.earlier.clock.resumed, self.case.lost, self.earlier.counted)
         if shutdown.agreed(self.group.active):
             return Stopped(StoppedSearch(**structs.asdict(measured), ended_by=ended_by))
         return SearchRaw(

@@ -68,6 +68,11 @@ class EarlierJobs:
         for trials, of_group in self.lost:
             runner.totals.adopt(trials, [each.found for each in of_group])
 
+    @property
+    def counted(self) -> list[GroupTrial]:
+        """What the leader of each lost group had counted when its last trial returned."""
+        return [of_group[-1] for _, of_group in self.lost if of_group]
+
     def teach(self, request: TrialRequest, suggester: Suggester, rules: SearchRules, worker: int, epochs: int) -> None:
         """Let this leader know what it knew when it chose its last trial, and had counted when that returned."""
         known = learn_again(suggester, rules, worker, returned(self.trials.trials, epochs))
@@ -77,11 +82,6 @@ class EarlierJobs:
             last = self.of_group[-1]
             suggester.rejected = last.rejected
             request.restore(known, rules.lag is None and rules.recorded is None, last.proposals, last.waits)
-        for _, of_group in self.lost:
-            for last in of_group[-1:]:
-                suggester.rejected += last.rejected
-                request.proposals.join(last.proposals)
-                request.waits.join(last.waits)
 
 
 def earlier_jobs(

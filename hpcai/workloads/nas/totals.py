@@ -15,6 +15,7 @@ from hpcai.record.sample_loading import Loading
 from hpcai.record.wall_time import Accounting
 from hpcai.search.durations import Durations
 from hpcai.search.group_runner import GroupLeader, GroupRunner
+from hpcai.search.kept_trials import GroupTrial
 from hpcai.search.storage import SearchStorage
 from hpcai.train import training_checks
 from hpcai.train.content_findings import delivered
@@ -45,12 +46,13 @@ def totals(
     before: Prepared,
     resumed: tuple[float, ...],
     lost: tuple[int, ...],
+    adopted: Sequence[GroupTrial],
 ) -> tuple[SearchMeasured, str]:
     """The measurements of a search, complete or broken off, and why it ended. Collective over the active ranks.
 
     `before`: what was measured before the search. `resumed`: seconds of the search at each resumption. `lost`: groups
-    that are left out. Only the first rank has the `storage`, so the trials and the digest of the history are only
-    there; the rest is the same on all ranks.
+    that are left out; `adopted`: what their leaders had counted, on the first rank. Only the first rank has the
+    `storage`, so the trials and the digest of the history are only there; the rest is the same on all ranks.
     """
     own, active = runner.totals, group.active
     seconds = float(active.allreduce(own.last_return, MPI.MAX))
@@ -68,11 +70,11 @@ def totals(
         seconds=seconds,
         group_seconds=_group_seconds(group, runner, seconds),
         lost_groups=lost,
-        retired_groups=active.allreduce(int(bool(runner.left)) * group.leader),
+        retired_groups=active.allreduce((bool(runner.left) + own.lost_and_retired) * group.leader),
         granted=counts.granted,
         duplicates=counts.duplicates,
-        coordinator=_coordinator(group, leader, counts),
-        proposals=_proposals(group, leader),
+        coordinator=_coordinator(group, leader, counts, adopted),
+        proposals=_proposals(group, leader, adopted),
         replay=training_checks.measured(own.found.findings, group),
         accounting=accounting,
         delivered=delivered(own.found.contents, before.content, group),
@@ -158,9 +160,13 @@ def _counts(group: Group, leader: GroupLeader | None) -> _Counts:
     return found
 
 
-def _coordinator(group: Group, leader: GroupLeader | None, counts: _Counts) -> Coordinator:
+def _coordinator(
+    group: Group, leader: GroupLeader | None, counts: _Counts, adopted: Sequence[GroupTrial]
+) -> Coordinator:
     """The coordinator's busy time, and how long leaders waited for its answers."""
-    waits = leader.request.waits if leader else Durations()
+    waits = Durations()
+    for each in (*([leader.request] if leader else ()), *adopted):
+        waits.join(each.waits)
     answered = group.active.allreduce(waits.count)
     return Coordinator(
         requests=counts.requests,
@@ -170,12 +176,15 @@ def _coordinator(group: Group, leader: GroupLeader | None, counts: _Counts) -> C
     )
 
 
-def _proposals(group: Group, leader: GroupLeader | None) -> Proposals:
-    proposed = leader.request.proposals if leader else Durations()
+def _proposals(group: Group, leader: GroupLeader | None, adopted: Sequence[GroupTrial]) -> Proposals:
+    proposed = Durations()
+    for each in (*([leader.request] if leader else ()), *adopted):
+        proposed.join(each.proposals)
+    rejected = (leader.request.rejected if leader else 0) + sum(each.rejected for each in adopted)
     count = group.active.allreduce(proposed.count)
     return Proposals(
         count=count,
-        rejected=group.active.allreduce(leader.request.rejected if leader else 0),
+        rejected=group.active.allreduce(rejected),
         seconds_mean=group.active.allreduce(proposed.total) / max(1, count),
         seconds_max=group.active.allreduce(proposed.largest, MPI.MAX),
     )
