@@ -117,9 +117,13 @@ def test_a_group_of_several_ranks_ends_with_one_of_them(tmp_path: Path, mapping:
     assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
 
 
-@pytest.mark.exhaustive
 @pytest.mark.parametrize(
-    ("rank", "grid", "left"), [(2, "3 GROUPS\n1 DEGREE", 2), (1, "2 GROUPS\n2 DEGREE", 1), (3, "2 GROUPS\n2 DEGREE", 1)]
+    ("rank", "grid", "left"),
+    [
+        pytest.param(2, "3 GROUPS\n1 DEGREE", 2, marks=pytest.mark.slow),
+        pytest.param(1, "2 GROUPS\n2 DEGREE", 1, marks=pytest.mark.exhaustive),
+        pytest.param(3, "2 GROUPS\n2 DEGREE", 1, marks=pytest.mark.exhaustive),
+    ],
 )
 def test_a_search_goes_on_without_the_group(tmp_path: Path, rank: int, grid: str, left: int) -> None:
     folder = prepared(tmp_path)
