@@ -33,7 +33,7 @@ class Watched:
         self._process = subprocess.Popen(command, pass_fds=[descriptor], text=True, **pipes)  # type: ignore[call-overload]
         stack.callback(self._process.kill)
         self._process.stdin.write(
-            json.dumps({"descriptor": descriptor, "token": TOKEN, "host": "", "head": None}) + "\n"
+            json.dumps({"descriptor": descriptor, "token": TOKEN, "host": "", "outlasts": False, "head": None}) + "\n"
         )
         self._process.stdin.flush()
         self.ranks = [self.connect(TOKEN, rank) for rank in range(3)]
