@@ -16,7 +16,6 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai import clock
-from hpcai.comm import survival
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
@@ -169,7 +168,6 @@ def _layers(
 ) -> tuple[ComparedLayer, ComparedLayer]:
     """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
     precision, alike = case.precision, comm.Split(training.group.place.stage, comm.rank)  # with the same layers
-    survival.interrupt(alike)
     vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
     custom = _Trial(_copied(training), training).layer_vectors(batch)
     altered = [each.layer_vectors(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
