@@ -40,7 +40,7 @@ PROFILED_LAYER = MIB // 4  # bytes of the profiler's records for a layer's opera
 PROFILED_AGAIN = MIB // 10  # for each further micro-batch
 # Bytes of Python and torch: hooks, autograd nodes, oneDNN kernels; of the data's second reader and the verification of
 # files, which leave 10 to 14 MiB in pieces.
-SMALL_OBJECTS = 30 * MIB
+SMALL_OBJECTS = 38 * MIB
 NETWORKED = 13 * MIB  # threads, sockets and staging of a group that sums gradients, or of the parts of a replica
 NCCL = 256 * MIB  # its channels, on a GPU
 BUCKET = 2 * 25 * MIB // FP32_BYTES  # gradients summed at once: a bucket of torch exceeds 25 MiB by a layer's weights
