@@ -156,7 +156,7 @@ def has_lost() -> bool:
     return _remade
 
 
-def finish(code: int) -> None:
+def finish(code: int = 0) -> None:
     """Note that this rank ends in good order, together with all others. After a loss it ends here, with the exit code.
 
     MPI_Finalize may wait for a rank that is lost.

@@ -33,7 +33,7 @@ def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argpars
         code = error.exit_code
     except BaseException as error:  # noqa: BLE001 - the job ends here on any error
         worlds.abort_because(error)
-    worlds.finish(0)
+    worlds.finish()
     return code
 
 
