@@ -1,7 +1,7 @@
 """Measures one case after the other; where a rank is lost, a case goes on without the groups that lost one."""
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 
 import torch
@@ -47,27 +47,36 @@ class Attempts:
         self._world, self._placement, self._device = world, placement, device
         self._interval, self._limit = float(settings["TELEMETRY"]), float(settings["TIMELIMIT"])
         self._usage, self._recorder, self._wall = usage, recorder, WallClock(world)
+        self._code: int | None = None  # of the exit, when the recorder has ended
         self._watch(shutdown)
 
     def _watch(self, shutdown: Shutdown) -> None:
         self.shutdown = shutdown
         self._monitor = Monitor(self._world, self._placement, self._device, self._interval)
 
-    def run(self, case: Case) -> bool:
-        """Whether the run goes on after a case, which has ended or was broken off."""
+    def run(self, cases: Sequence[Case]) -> int:
+        """Measure the cases in their order, and end the run; its exit code.
+
+        After a loss, also one in the loss of another rank, all go on with the test at which rank 0 is.
+        """
+        left = list(cases)
         while True:
-            lost = survival.lost(self._world)
-            left = without_lost(case, lost)
-            if left is None:
-                self._recorder.break_off(case, lost_ranks(lost), None)
-                return False
             try:
-                return self._attempt(left)
+                while left:
+                    left = left[1:] if self._goes_on_after(left[0]) else []
+                self.shutdown.close()
+                return self._closed()
             except survival.ERRORS as error:
-                lost = survival.recover(self._world, error)
-            self._begin_again(lost)
-            if broadcast(self._world.comm, self._recorder.last) >= case.index:
-                return True
+                left = self._recovered(error, left, cases)
+
+    def _goes_on_after(self, case: Case) -> bool:
+        """Whether the run goes on after a case, which has ended or was broken off."""
+        lost = survival.lost(self._world)
+        left = without_lost(case, lost)
+        if left is None:
+            self._recorder.break_off(case, lost_ranks(lost), None)
+            return False
+        return self._attempt(left)
 
     def _attempt(self, case: Case) -> bool:
         world, shutdown, monitor = self._world, self.shutdown, self._monitor
@@ -97,13 +106,39 @@ class Attempts:
         found: Record | Stopped | None = measure.run(case, self._world, self._device, *told)
         return found
 
+    def _closed(self) -> int:
+        """End the recorder, once; its exit code, the same on all ranks."""
+        if self._code is None:
+            self._code = self._recorder.close()
+        return int(broadcast(self._world.comm, self._code))
+
+    def _recovered(self, error: BaseException, left: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
+        """Go on with the ranks that are left, of which some may be lost meanwhile; what is still to be measured.
+
+        Raises an error that is no loss.
+        """
+        while True:
+            try:
+                self._begin_again(survival.recover(self._world, error))
+                return self._those_of_first(left, cases)
+            except survival.ERRORS as another:
+                if another is error:
+                    raise
+                error = another
+
     def _begin_again(self, lost: list[int]) -> None:
-        """Go on with the ranks that are left. This rank ends where rank 0 is lost: the watcher has said so."""
+        """This rank ends where rank 0 is lost: the watcher has said so."""
         if 0 in lost:
             worlds.leave(HpcaiError.exit_code)
         rank_watch.outlasted()
         memory.release_unused()
         self._watch(Shutdown(self._world.comm, self._limit))
+
+    def _those_of_first(self, left: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
+        """The cases that rank 0 has still to measure, the same on all ranks: others may be one further or behind."""
+        missing = [case for case in left if case.index > self._recorder.last]
+        count = broadcast(self._world.comm, len(missing))
+        return list(cases[len(cases) - count :])
 
     def _on_first(self, case: Case, measured: Record | Stopped | None) -> Record | Stopped | None:
         """What was measured, on the first rank as well, whose group may be lost."""

@@ -15,7 +15,7 @@ from hpcai.comm.device_selection import select_device
 from hpcai.comm.grid_coordinates import Grid, grids_of, groups_of, idle_ranks, listed_grids
 from hpcai.comm.nodes import VARIABLE, assumed_ranks
 from hpcai.comm.shutdown import Shutdown
-from hpcai.comm.world import World, agreed, broadcast, gather_all, gather_listed, on_all_ranks
+from hpcai.comm.world import World, agreed, gather_all, gather_listed, on_all_ranks
 from hpcai.data.dataset_paths import crops
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
@@ -68,11 +68,7 @@ def run(
     _warn_of_level(cases, head.environment, world)
     recorder = Recorder(problem, world, head, len(cases), device, resumed)
     attempts = Attempts(world, placement, device, shutdown, usage, recorder, problem.run)
-    for case in [case for case in cases if case.index not in recorder.ended]:
-        if not attempts.run(case):
-            break
-    attempts.shutdown.close()
-    return broadcast(world.comm, recorder.close())
+    return attempts.run([case for case in cases if case.index not in recorder.ended])
 
 
 def _known_answers(crops: bool) -> None:

@@ -13,16 +13,10 @@ from job_folder import END, START, prepared, result, results
 from launch import BENCH, ROOT, Finished, run_job, wait_until
 from open_mpi import outlasting_job
 
-from hpcai.attempts import without_lost
-from hpcai.comm import survival
-from hpcai.comm.world import RankLost
-from hpcai.inputfile import Case, parse
 from hpcai.report import checksums
-from hpcai.results.lost_groups import lost_ranks, tells_of_lost_ranks
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
 LONG_END = 4 * END
-IMAGES = "\nfashion DATASET\n8 BATCH"
 SETTINGS = ("EPOCHS=6", "CHECKPOINT=0.05")
 SEARCH = """\
 Small made-up images
@@ -104,6 +98,34 @@ def test_the_other_models_end_as_if_no_rank_had_been_lost(
     assert not (results(tmp_path) / checksums.BROKEN_OFF).exists()
     assert (classes(tmp_path) == classes(undisturbed)[left]).all()
     assert verified(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("failures", "left"),
+    [
+        pytest.param("2 training 12 kill and 3 recovering 1 kill", [0, 1], marks=pytest.mark.slow),
+        pytest.param("2 training 12 kill and 1 remaking 1 kill", [0, 3], marks=pytest.mark.exhaustive),
+        pytest.param("2 training 12 kill and 3 training 20 kill", [0, 1], marks=pytest.mark.exhaustive),
+    ],
+)
+def test_a_second_rank_is_lost_while_the_others_recover(
+    tmp_path: Path, undisturbed: Path, failures: str, left: list[int]
+) -> None:
+    finished = ended(tmp_path, 4, failures, "GROUPS=4", "DEGREE=1")
+    assert finished.returncode == 3 and finished.leftovers == [], finished.stderr
+    assert "Models  : 2 of 4 to the end" in finished.stdout, finished.stdout
+    assert (classes(tmp_path) == classes(undisturbed)[left]).all()
+    assert result(tmp_path)["summary"]["complete"] and verified(tmp_path)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("failure", ["2 counting 1 kill", "1 counting 2 kill", "3 closing 1 kill"])
+def test_a_rank_is_lost_between_two_tests_or_after_the_last(tmp_path: Path, failure: str) -> None:
+    finished = ended(tmp_path, 4, failure, "GROUPS=4", "DEGREE=1", "REPEAT=2")
+    found = result(tmp_path)
+    assert finished.leftovers == [] and found["summary"]["complete"], finished.stderr
+    assert [test["verdict"] for test in found["tests"]] == ["PASSED"] * 2 and verified(tmp_path)
+    assert finished.stdout.count("End of Tests.") == 1
 
 
 @pytest.mark.exhaustive
@@ -201,43 +223,3 @@ def test_a_result_that_hides_a_lost_group_does_not_verify(tmp_path: Path) -> Non
         shutil.copytree(results(tmp_path), tmp_path / "other", dirs_exist_ok=True)
         (tmp_path / "other" / path.name).write_text(json.dumps(found))
         assert run_job([BENCH, "--verify", tmp_path / "other"], None, tmp_path).returncode == 1, lost
-
-
-def case_of(settings: str, ranks: int = 6) -> Case:
-    text = f"a\nb\n{settings.replace('[ensemble]', '[ensemble]' + IMAGES)}\n"
-    return parse(text, ranks=ranks).cases(ranks)[0]
-
-
-def test_a_case_goes_on_without_the_groups_that_have_lost_a_rank() -> None:
-    rows = case_of("[ensemble]\n3 GROUPS\n2 DEGREE")
-    columns = case_of("[ensemble]\n3 GROUPS\n2 DEGREE\ncolumn MAPPING")
-    assert without_lost(rows, []) is rows
-    left = without_lost(rows, [3, 4])
-    assert left and (left.lost, left.models, left.groups, left.planned_groups) == ((1, 2), [0], 1, 3)
-    left = without_lost(columns, [3, 4])
-    assert left and left.lost == (0, 1)
-    assert without_lost(rows, [1, 3, 5]) is None
-    assert without_lost(case_of("[ensemble]\n2 GROUPS\n2 DEGREE"), [5]).lost == ()  # type: ignore[union-attr]
-    assert without_lost(case_of("[kernels]\n16 SHAPES"), [1]) is None
-
-
-@pytest.mark.parametrize("lost", [[3], [-1], [0, 1, 2]])
-def test_only_groups_of_a_case_can_be_left_out(lost: list[int]) -> None:
-    with pytest.raises(ValueError, match="left"):
-        case_of("[ensemble]\n3 GROUPS\n2 DEGREE").without(lost)
-
-
-def test_the_cause_of_a_run_that_cannot_go_on_names_ranks_of_the_job() -> None:
-    assert lost_ranks([3]) == "loss of rank 3" and lost_ranks([3, 4, 7]) == "loss of rank 3 and 2 more"
-    assert tells_of_lost_ranks("loss of rank 3 and 2 more", 6) and tells_of_lost_ranks("loss of rank 3", 4)
-    for cause in ("loss of rank 0", "loss of rank 4", "loss of rank 3 and 1 more", "loss of rank 3 and 0 more", "loss"):
-        assert not tells_of_lost_ranks(cause, 4), cause
-
-
-def test_without_open_mpis_switch_an_error_ends_the_job(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMPI_MCA_mpi_ft_enable", raising=False)
-    called = []
-    survival.defer(lambda: called.append(True))
-    assert called == [True] and not survival.possible()
-    with pytest.raises(RankLost):
-        survival.recover(None, RankLost("gone"))  # type: ignore[arg-type]

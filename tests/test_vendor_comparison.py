@@ -15,8 +15,9 @@ from hpcai import clock
 from hpcai.formulas.score import LARGEST
 from hpcai.inputfile import Case, parse
 from hpcai.kernels.operators import on_cpu
-from hpcai.preflight.vendor_comparison import STEPS, compare_with_vendor
+from hpcai.preflight.vendor_comparison import compare_with_vendor
 from hpcai.record.preflight import (
+    COMPARED_STEPS,
     ComparedLayer,
     ComparedLosses,
     EvaluatedLoss,
@@ -68,7 +69,7 @@ def test_right_kernels_differ_by_rounding(precision: str) -> None:
     assert measured.evaluated is not None
     compared = (measured.losses, measured.evaluated, measured.gradient, measured.statistics)
     assert all(each.rounding > 0 for each in compared)
-    assert len(measured.losses.custom) == STEPS
+    assert len(measured.losses.custom) == COMPARED_STEPS
     assert measured.losses.vendor[-1] < measured.losses.vendor[0]  # steps that learn nothing prove nothing
 
 

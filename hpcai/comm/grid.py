@@ -6,6 +6,7 @@ from typing import Protocol
 
 from mpi4py import MPI
 
+from hpcai.comm import communicators
 from hpcai.comm.grid_coordinates import Coordinates, coordinates
 from hpcai.inputfile.split import Place, Split
 
@@ -91,15 +92,15 @@ def split(
     """
     found = coordinates(world.rank if number is None else number, groups, degree, mapping)
     found = found if found and found.group not in lost else None
-    active = world.Split(MPI.UNDEFINED if found is None else 0, world.rank)
+    active = communicators.split(world, MPI.UNDEFINED if found is None else 0, world.rank)
     if found is None:
         return None
     divided = divided or Split(degree, 1)
-    model, place = active.Split(found.group, found.member), divided.place(found.member)
+    model, place = communicators.split(active, found.group, found.member), divided.place(found.member)
     parts = _those_alike(model, divided.parts, place.replica)
     return Group(
         *(groups - len(lost), degree, groups, found, active, model),
-        across=active.Split(found.member, found.group),
+        across=communicators.split(active, found.member, found.group),
         replicas=_those_alike(model, divided.replicas, place.stage * divided.shards + place.shard),
         parts=parts,
         shards=_those_alike(parts, divided.shards, place.stage),
@@ -112,4 +113,4 @@ def _those_alike(comm: MPI.Comm, count: int, color: int) -> MPI.Comm:
     """The ranks of a communicator with the same color, so many, in their order; it makes none that is not needed."""
     if count == 1:
         return MPI.COMM_SELF
-    return comm if count == comm.size else comm.Split(color, comm.rank)
+    return comm if count == comm.size else communicators.split(comm, color, comm.rank)

@@ -9,7 +9,7 @@ import torch
 from mpi4py import MPI
 from torch import distributed
 
-from hpcai.comm import survival
+from hpcai.comm import communicators
 from hpcai.comm.grid import Group
 from hpcai.comm.interval_timer import IntervalTimer, interval_timer
 from hpcai.comm.links import AnyLink, LinkBackend, MpiLink, TorchLink, Workspace
@@ -83,8 +83,7 @@ class GroupLinks:
     def _made(self, name: LinkName, backend: LinkBackend) -> AnyLink:
         if name not in self._comms:
             color = 0 if name == WHOLE else min(self.layout.members(name))
-            self._comms[name] = self._comm.Split(color, self._comm.rank)
-            survival.interrupt(self._comms[name])
+            self._comms[name] = communicators.split(self._comm, color, self._comm.rank)
         comm = self._comms[name]
         if backend == "mpi":
             return MpiLink(name, comm, self.workspace, self.packing)

@@ -4,6 +4,7 @@ import os
 
 from mpi4py import MPI
 
+from hpcai.comm import communicators
 from hpcai.errors import LaunchError
 
 VARIABLE = "HPCAI_TEST_RANKS_PER_NODE"
@@ -24,7 +25,7 @@ def node_number(comm: MPI.Comm) -> int:
     assumed = assumed_ranks()
     if assumed is not None:
         return MPI.COMM_WORLD.rank // assumed
-    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    local = communicators.of_node(comm)
     number: int = local.bcast(MPI.COMM_WORLD.rank)
     local.Free()
     return number

@@ -16,6 +16,7 @@ from typing import Any
 from mpi4py import MPI
 
 import hpcai
+from hpcai.comm import communicators
 from hpcai.comm.interfaces import interfaces
 from hpcai.comm.reachability import group_interface
 from hpcai.errors import LaunchError
@@ -100,7 +101,7 @@ def _start(address: str, most: int, rank: int, host: str, head: Started | None) 
 
     address: at which it listens; most: connections that may wait.
     """
-    token, outlasts = secrets.token_hex(16), launcher.outlasts(os.environ)
+    token, outlasts = secrets.token_hex(16), communicators.outlast()
     try:
         with socket.create_server((address, 0), backlog=most) as listener:
             port = int(listener.getsockname()[1])

@@ -10,6 +10,7 @@ from typing import Any
 
 from mpi4py import MPI
 
+from hpcai.comm import communicators
 from hpcai.comm.interfaces import candidate_interfaces, interfaces, wanted_interface
 from hpcai.errors import LaunchError
 
@@ -30,8 +31,8 @@ def group_interface(comm: MPI.Comm, inside_node: bool, host: str) -> tuple[str, 
 
 
 def _agreed(comm: MPI.Comm, host: str, found: dict[str, str]) -> str:
-    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
-    nodes = comm.Split(MPI.UNDEFINED if local.rank else 0, comm.rank)
+    local = communicators.of_node(comm)
+    nodes = communicators.split(comm, MPI.UNDEFINED if local.rank else 0, comm.rank)
     name, refusal = local.bcast(None if local.rank else _first_reached(nodes, host, found))
     local.Free()
     if nodes != MPI.COMM_NULL:

@@ -18,6 +18,7 @@ import torch
 from mpi4py import MPI
 from torch import distributed
 
+from hpcai.comm import communicators
 from hpcai.comm.grid import Group
 from hpcai.comm.reachability import group_interface
 from hpcai.comm.world import broadcast
@@ -50,7 +51,7 @@ def _meet(comm: MPI.Comm, address: str) -> distributed.Store:
 
 def one_node(comm: MPI.Comm) -> bool:
     """Whether all ranks of a communicator share a node; the same on every rank."""
-    local = comm.Split_type(MPI.COMM_TYPE_SHARED)
+    local = communicators.of_node(comm)
     alone = local.size == comm.size
     local.Free()
     return alone

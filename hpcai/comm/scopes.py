@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from mpi4py import MPI
 
+from hpcai.comm import communicators
 from hpcai.comm.grid import Group
 from hpcai.formulas.collectives import ONE_RANK, SCOPES, ScopeName, same_as
 
@@ -58,19 +59,19 @@ def scopes(group: Group, node: int) -> Iterator[tuple[list[Scope], Skipped]]:
 
 def _by_node(active: MPI.Comm, node: int) -> tuple[MPI.Comm, MPI.Comm]:
     """Communicators of the ranks of this node, and of the ranks with this rank's position on all nodes."""
-    local = active.Split(node, active.rank)
+    local = communicators.split(active, node, active.rank)
     position, fewest = local.rank, active.allreduce(local.size, MPI.MIN)
     local.Free()
     spare = position >= fewest
-    within = active.Split(MPI.UNDEFINED if spare else node, active.rank)
-    between = active.Split(MPI.UNDEFINED if spare else position, active.rank)
+    within = communicators.split(active, MPI.UNDEFINED if spare else node, active.rank)
+    between = communicators.split(active, MPI.UNDEFINED if spare else position, active.rank)
     return within, between
 
 
 def _scope(name: ScopeName, comm: MPI.Comm, active: MPI.Comm) -> Scope:
     joined = comm != MPI.COMM_NULL
     ranks = active.allreduce(comm.size if joined else 0, MPI.MAX)
-    return Scope(name, ranks, comm, active.Split(0 if joined else MPI.UNDEFINED, active.rank))
+    return Scope(name, ranks, comm, communicators.split(active, 0 if joined else MPI.UNDEFINED, active.rank))
 
 
 def _reason(scope: Scope, earlier: list[Scope], active: MPI.Comm) -> str:

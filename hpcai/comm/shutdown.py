@@ -11,8 +11,9 @@ import numpy as np
 from mpi4py import MPI
 
 from hpcai import clock
-from hpcai.comm import survival
-from hpcai.comm.world import RankLost, is_loss
+from hpcai.comm import communicators
+from hpcai.comm.communicators import RankLost
+from hpcai.comm.world import is_loss
 from hpcai.machine import signals
 
 PAUSE = 0.002  # seconds between polls of a rank that only waits
@@ -31,8 +32,7 @@ class Shutdown:
         """`limit`: seconds since the process of rank 0 was started; 0 for none."""
         self.cause = ""
         self.lost = False
-        self._comm = comm.Dup()
-        survival.interrupt(self._comm)
+        self._comm = communicators.duplicate(comm)
         self._limit = limit if comm.rank == 0 else 0.0
         around = ((comm.rank - 1) // 2, 2 * comm.rank + 1, 2 * comm.rank + 2)
         self._silent = {rank for rank in around if 0 <= rank < comm.size}

@@ -4,7 +4,6 @@ A rank that is killed makes calls of the others fail. Those that are left agree 
 anew; a case then goes on from its checkpoints without the groups that have lost a rank (hpcai.attempts).
 """
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from time import sleep
@@ -13,29 +12,17 @@ from mpi4py import MPI
 from torch import distributed
 
 from hpcai import clock
+from hpcai.comm import communicators
 from hpcai.comm import world as worlds
-from hpcai.comm.world import RankLost, World, is_loss
-from hpcai.machine import launcher
+from hpcai.comm.communicators import RankLost
+from hpcai.comm.world import World, is_loss
 
 REPORTED = 5.0  # seconds in which the runtime tells that a process has died
 PAUSE = 0.01  # seconds between two looks
 # What a rank may see when another one is lost: torch reports closed connections by RuntimeError.
 ERRORS = (RankLost, MPI.Exception, RuntimeError)
 
-_revocable: list[MPI.Comm] = []
 _deferred: list[Callable[[], None]] = []
-
-
-def possible() -> bool:
-    """Whether the job goes on if a rank is lost; the same on every rank."""
-    return launcher.outlasts(os.environ)
-
-
-def interrupt(*comms: MPI.Comm) -> None:
-    """From now on a loss interrupts calls on these communicators too, until `recover`. Not collective."""
-    if possible():
-        there = [comm for comm in (*_revocable, *comms) if comm != MPI.COMM_NULL]  # of those before some are freed
-        _revocable[:] = there
 
 
 def defer(call: Callable[[], None]) -> None:
@@ -43,7 +30,7 @@ def defer(call: Callable[[], None]) -> None:
 
     At once where the job does not go on.
     """
-    if possible():
+    if communicators.outlast():
         _deferred.append(call)
     else:
         call()
@@ -55,17 +42,15 @@ def recover(world: World, error: BaseException) -> list[int]:
     error: what this rank saw; raised again if no rank is lost. Collective over the ranks that are left: whoever comes
     first interrupts the others.
     """
-    if not possible() or not (is_loss(error) or _reported(world.comm)):
+    if not communicators.outlast() or not (is_loss(error) or _reported(world.comm)):
         raise error
-    interrupt()
-    for comm in (world.comm, world.node, *_revocable):
+    for comm in (world.comm, world.node):
         comm.Revoke()
-    _revocable.clear()
+    communicators.revoke()
     _leave_process_group()
     world.remake(world.comm.Shrink())
-    for call in _deferred:
-        call()
-    _deferred.clear()
+    while _deferred:
+        _deferred.pop(0)()
     return lost(world)
 
 

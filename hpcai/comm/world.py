@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 
 from mpi4py import MPI
 
-from hpcai.comm import rank_watch
+from hpcai.comm import communicators, rank_watch
+from hpcai.comm.communicators import RankLost
 from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
 from hpcai.machine import affinity, launcher
@@ -23,10 +24,6 @@ from hpcai.machine import affinity, launcher
 FLUSH_SECONDS = 0.5  # before MPI_Abort: a launcher drops output that it has not forwarded by then
 BY_PEER = "by peer"  # "Connection closed by peer", "Connection reset by peer": errors of sockets
 PEER_SECONDS = 1.0  # in which a launcher ends the other ranks
-
-
-class RankLost(Exception):
-    """A rank of the job is gone, and this one has noticed between two calls of MPI."""
 
 
 @dataclass
@@ -48,7 +45,8 @@ class World:
         """Go on with the ranks that are left: `comm` has them, in their order. Collective over these."""
         global _remade
         _remade = True
-        self.comm, self.node = comm, comm.Split_type(MPI.COMM_TYPE_SHARED)
+        self.comm = comm  # also if another rank is lost before the next line has ended
+        self.node = comm.Split_type(MPI.COMM_TYPE_SHARED)
 
     @property
     def rank(self) -> int:
@@ -164,8 +162,18 @@ def finish(code: int = 0) -> None:
     global _finished
     _finished = True
     rank_watch.leave()
-    if _remade:
+    if _remade or _lost_in_the_end():
         leave(code)
+
+
+def _lost_in_the_end() -> bool:
+    """Whether a rank is gone, of a job that outlasts it; the same on all that are left. Collective over these."""
+    if communicators.outlast():
+        try:
+            MPI.COMM_WORLD.Agree(1)
+        except MPI.Exception:
+            return True
+    return False
 
 
 def leave(code: int) -> NoReturn:
@@ -197,7 +205,7 @@ def abort(reason: str, code: int, whole: bool = False) -> NoReturn:
         print(f"hpcai: {said}", file=sys.stderr, flush=True)
         print(end="", flush=True)
     sleep(FLUSH_SECONDS)
-    if MPI.COMM_WORLD.rank > 0 and launcher.outlasts(os.environ) and not whole:
+    if MPI.COMM_WORLD.rank > 0 and communicators.outlast() and not whole:
         os.kill(os.getpid(), signal.SIGKILL)  # of a rank that exits the launcher tells the others nothing
     MPI.COMM_WORLD.Abort(code)
     os._exit(code)  # MPICH returns from MPI_Abort
@@ -221,4 +229,4 @@ def is_loss(error: BaseException) -> bool:
     """Whether an error says that another rank is lost, or that another rank has noticed it; of jobs that outlast it."""
     classes = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
     told = isinstance(error, RankLost) or (isinstance(error, MPI.Exception) and error.Get_error_class() in classes)
-    return told and launcher.outlasts(os.environ)
+    return told and communicators.outlast()

@@ -17,7 +17,7 @@ from msgspec import Struct, convert
 from msgspec.structs import asdict
 
 from hpcai import clock
-from hpcai.comm import survival
+from hpcai.comm import communicators, survival
 from hpcai.comm.grid import Group
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World, agreed, gather_all, on_all_ranks
@@ -105,8 +105,7 @@ class _NodeShare:
         self.case, self.group, self.shutdown = case, group, shutdown
         self.original = original
         self.keep = case.stage == "keep"
-        self.node = group.active.Split_type(MPI.COMM_TYPE_SHARED)
-        survival.interrupt(self.node)
+        self.node = communicators.of_node(group.active)
         self.copy: node_copies.Copy | None = None  # on the node's first rank, which holds the lock
         self.place: Path | None = None
         self.missing: list[node_copies.File] = []

@@ -8,6 +8,7 @@ import numpy as np
 from mpi4py import MPI
 from msgspec import convert
 
+from hpcai.comm import communicators
 from hpcai.comm.world import World
 from hpcai.machine.node_sensors import NAMES, Values
 from hpcai.machine.resampling import Row, common_times, resampled
@@ -58,7 +59,7 @@ def further(world: World, rows: Rows | None, nodes: int) -> tuple[NodeSeries, ..
     """Samples of all nodes but the first, on rank 0; empty on others and of more than MOST_NODES nodes. Collective."""
     if not 1 < nodes <= MOST_NODES:
         return ()
-    samplers = world.comm.Split(MPI.UNDEFINED if rows is None else 0, world.rank)
+    samplers = communicators.split(world.comm, MPI.UNDEFINED if rows is None else 0, world.rank)
     if samplers == MPI.COMM_NULL:
         return ()
     texts = samplers.gather(json.dumps({"host": world.host, "series": rows}))

@@ -16,6 +16,7 @@ from mpi4py import MPI
 from torch import Tensor, nn
 
 from hpcai import clock
+from hpcai.comm import communicators
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
@@ -32,7 +33,6 @@ from hpcai.train.providers import use_vendor
 Batch = tuple[Tensor, Tensor]
 Left = dict[str, Tensor]  # gradients and statistics of each layer, by its name; vectors
 
-STEPS = COMPARED_STEPS
 Compared = TypeVar("Compared", bound=ComparedLosses)
 RATE = 0.1  # share of the recipe's peak rate: large enough to change the weights, too small to diverge
 SAMPLES = 8  # samples of a batch, at most, in these steps
@@ -54,9 +54,9 @@ class _Trial:
         return self.training.execution.alone(self.module, self.training.objective, *batch, 0)
 
     def losses(self, batch: Batch) -> list[float]:
-        """Losses of STEPS steps of plain gradient descent."""
+        """Losses of COMPARED_STEPS steps of plain gradient descent."""
         found, moving = [], _compared_parameters(self.module)
-        for _ in range(STEPS):
+        for _ in range(COMPARED_STEPS):
             found.append(finite(float(self.step(batch))))
             with torch.no_grad():
                 for parameter in moving:
@@ -167,10 +167,10 @@ def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
 ) -> tuple[ComparedLayer, ComparedLayer]:
     """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
-    precision, alike = case.precision, comm.Split(training.group.place.stage, comm.rank)  # with the same layers
+    alike = communicators.split(comm, training.group.place.stage, comm.rank)  # with the same layers
     vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
     custom = _Trial(_copied(training), training).layer_vectors(batch)
-    altered = [each.layer_vectors(batch) for each in _altered_trials(training, precision, DRAWS_OF_LAYERS)]
+    altered = [each.layer_vectors(batch) for each in _altered_trials(training, case.precision, DRAWS_OF_LAYERS)]
     gradients, statistics = (
         [
             _compared_layer(name, vector, custom[kind][name], [each[kind][name] for each in altered], alike)
@@ -180,7 +180,7 @@ def _layers(
     )
     alike.Free()
     return (
-        _worst(gradients, lambda layer: gradient_share(layer, precision), comm),
+        _worst(gradients, lambda layer: gradient_share(layer, case.precision), comm),
         _worst(statistics, lambda layer: statistics_share(layer, pixels(case, graph, layer.where)), comm),
     )
 

@@ -181,6 +181,11 @@ class OperatorSeconds(Record, kw_only=True):
     other: Annotated[Seconds, about("all other operators", unit="s")]
 
 
+LostGroups = Annotated[
+    tuple[int, ...], about("groups (from 0) that ended because a rank was lost; all else is of the others")
+]
+
+
 class TrainingRaw(Record, kw_only=True):
     """Raw measurements of models that are trained and evaluated together."""
 
@@ -210,9 +215,7 @@ class TrainingRaw(Record, kw_only=True):
     accounting: AccountingOfTest = None
     delivered: WhatArrived = None
     checkpoints: WrittenCheckpoints = None
-    lost_groups: Annotated[
-        tuple[int, ...], about("groups (from 0) that ended because a rank was lost; all else is of the others")
-    ] = ()
+    lost_groups: LostGroups = ()
     evaluation_deviation: Annotated[
         float | None,
         about("classifiers only: evaluation against the simple path / bound, worst sample; null in older results"),
@@ -237,3 +240,4 @@ class StoppedTraining(Record, kw_only=True):
     executed_operations: Annotated[Count, about("operations counted while the layers ran", unit="FLOP")]
     steps: Annotated[Count, about("optimiser steps of all models")]
     seconds: Annotated[Seconds, about("training time", unit="s")]
+    lost_groups: LostGroups = ()

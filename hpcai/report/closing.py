@@ -9,6 +9,7 @@ from hpcai.record.record import fields
 from hpcai.record.result import Best, Repeatability, Result, Resumption, RunCeilings, Summary
 from hpcai.report import repetitions
 from hpcai.report.text import DASHES, LINE, free, printed, with_reasons
+from hpcai.results.lost_groups import lost_groups
 
 END = "End of Tests."
 
@@ -54,8 +55,10 @@ def _broken_off(result: Result, summary: Summary) -> Iterator[str]:
         yield f"Test {test.index} has no table, for the run ended first; [{test.workload}] is not checked"
     elif test and test.tv and test.raw:
         rate = "" if test.gflops is None else f": {test.gflops:.4f} GFLOP/s"
+        lost = ", ".join(map(str, lost_groups(test)))
         yield (
-            f"Test {test.index}, {test.tv.replace('W', 'w', 1)}, ended in its {test.raw.where}: "
+            f"Test {test.index}, {test.tv.replace('W', 'w', 1)}, ended in its {test.raw.where}"
+            f"{f', without group {lost}, which lost a rank' if lost else ''}: "
             f"{test.n} samples, {test.raw.steps} steps in {test.raw.seconds:.2f} s of training{rate}, "
             "not checked and not ranked"
         )

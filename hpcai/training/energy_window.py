@@ -10,7 +10,7 @@ from mpi4py import MPI
 from msgspec import convert
 
 from hpcai import clock
-from hpcai.comm import survival
+from hpcai.comm import communicators
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import broadcast, gather_all
 from hpcai.inputfile import Case
@@ -32,12 +32,11 @@ class EnergyWindow:
 
     def __init__(self, setting: Setting, comm: MPI.Comm, node: int, gpu: str, root: Path = SYSTEM) -> None:
         """setting: of ENERGY. comm: the ranks of the grid. node: number of this rank's; gpu: identity of its device."""
-        here = comm.Split(node, comm.rank)
+        here = communicators.split(comm, node, comm.rank)
         gpus = sorted({*gather_all(here, gpu)} - {devices.CPU})
         first = here.rank == 0
         here.Free()
-        nodes = comm.Split(0 if first else MPI.UNDEFINED, comm.rank)
-        survival.interrupt(nodes)
+        nodes = communicators.split(comm, 0 if first else MPI.UNDEFINED, comm.rank)
         self._comm, self._reader = comm, _Reader(setting, nodes, gpus, root) if first else None
 
     @contextmanager

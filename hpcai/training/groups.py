@@ -7,7 +7,6 @@ from typing import TypeVar, cast, get_args
 import torch
 from mpi4py import MPI
 
-from hpcai.comm import survival
 from hpcai.comm.grid import Group, split
 from hpcai.comm.rendezvous import process_group
 from hpcai.comm.shutdown import Shutdown
@@ -51,7 +50,6 @@ def in_groups(
     group = split(
         world.comm, case.planned_groups, case.degree, case.mapping, case.split, case.lost, world.number
     )
-    survival.interrupt(*group.communicators if group else ())
     node = world.node.bcast(world.rank)
     measured: Raw | None = None
     with staged(case, group, world, shutdown) as copy:

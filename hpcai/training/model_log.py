@@ -2,6 +2,7 @@
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import torch
@@ -9,6 +10,7 @@ from mpi4py import MPI
 from msgspec import convert
 
 from hpcai import clock, mllog
+from hpcai.comm import communicators
 from hpcai.comm.clock_sync import common_clock
 from hpcai.comm.grid import Group
 from hpcai.data.image_dataset import Dataset
@@ -80,7 +82,15 @@ class ModelLog:
 
             return text(events(model, times, trainings, system), shared)
 
+        if group.active.rank == 0:
+            self._remove_lost()
         _tell(self._case, group, self._written(content) if group.leader else "")
+
+    def _remove_lost(self) -> None:
+        """Remove logs of groups that were lost after they had written one."""
+        for group in self._case.lost:
+            with suppress(OSError):
+                mllog.log_path(self._folder, self._case.index, group).unlink()
 
     def _written(self, content: Callable[..., str]) -> str:
         """Write the log; why it could not be written, or empty."""
@@ -128,7 +138,7 @@ def logged(
 def _nodes(active: ActiveGroup) -> tuple[int, int]:
     """Nodes of this rank's group, and its ranks on the node with most. Collective over the group."""
     model = active.group.model
-    here = model.Split(active.node)
+    here = communicators.split(model, active.node, model.rank)
     nodes, most = model.allreduce(int(here.rank == 0)), model.allreduce(here.size, MPI.MAX)
     here.Free()
     return nodes, most

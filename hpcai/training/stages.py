@@ -213,7 +213,7 @@ class _Stages(Generic[Entry, Together, Raw]):
     def stopped(self, where: Literal["preparation", "training", "ensemble"]) -> Stopped:
         """The measurements up to a shutdown."""
         self.kept.close()
-        shared = so_far(where, self.task.describe(self.dataset), self.trained, self.group)
+        shared = so_far(where, self.task.describe(self.dataset), self.trained, self.group, self.case.lost)
         return Stopped(self.task.stopped(shared, self.group.active.bcast(self._curve())))
 
     def _curve(self) -> tuple[Entry, ...]:

@@ -87,9 +87,16 @@ def loading_of(kind: type[Kind], own: Mapping[str, float], comm: MPI.Comm) -> Ki
 
 
 def so_far(
-    where: Literal["preparation", "training", "ensemble"], dataset: Dataset, training: Training, group: Group
+    where: Literal["preparation", "training", "ensemble"],
+    dataset: Dataset,
+    training: Training,
+    group: Group,
+    lost: tuple[int, ...],
 ) -> StoppedTraining:
-    """The work done until now, of a training that may have stopped early. Collective over all active ranks."""
+    """The work done until now, of a training that may have stopped early. Collective over all active ranks.
+
+    lost: groups that are left out.
+    """
     progress, skipped = training.state.progress, training.state.skipped_samples
     counts = {
         "samples": (progress.samples - skipped) * group.counts,
@@ -99,4 +106,4 @@ def so_far(
     }
     sums = reductions.sums(group.active, counts)
     seconds = group.active.allreduce(progress.training_seconds, MPI.MAX)
-    return StoppedTraining(where=where, dataset=dataset, seconds=seconds, **sums)
+    return StoppedTraining(where=where, dataset=dataset, seconds=seconds, lost_groups=lost, **sums)

@@ -1,4 +1,4 @@
-"""The real program with a rank that fails: failing.py RANK PLACE COUNT HOW [arguments of bench.py].
+"""The real program with a rank that fails: failing.py RANK PLACE COUNT HOW [and RANK ...] [arguments of bench.py].
 
 It fails the COUNT-th time that it reaches the place, and just before leaves the file `failed` behind.
 """
@@ -15,10 +15,13 @@ from unittest.mock import patch
 
 from mpi4py import MPI
 
+from hpcai.attempts import Attempts
 from hpcai.comm.collective_timing import CollectiveTimer
 from hpcai.comm.shutdown import Shutdown
+from hpcai.comm.world import World
 from hpcai.data.image_loader import Loader
 from hpcai.main import main
+from hpcai.monitoring.memory_usage import Usage
 from hpcai.preflight import residuals
 from hpcai.report import files, replacing
 from hpcai.search import group_runner, journal
@@ -42,6 +45,10 @@ PLACES: dict[str, tuple[Any, str]] = {
     "keeping": (group_runner, "save_weights"),
     "totalling": (nas, "totals"),  # of a search that has ended
     "waiting": (Shutdown, "barrier"),  # where idle ranks sleep
+    "counting": (Usage, "measured"),  # of a test that has ended
+    "remaking": (World, "remake"),
+    "recovering": (Attempts, "_begin_again"),
+    "closing": (Attempts, "_closed"),
     "writing": (files, "write"),
     "putting": (replacing, "_put"),  # each file in its place
 }
@@ -108,5 +115,8 @@ def plant(rank: int, place: str, count: int, how: str) -> None:
 
 
 if __name__ == "__main__":
-    plant(int(sys.argv[1]), sys.argv[2], int(sys.argv[3]), sys.argv[4])
-    sys.exit(main(sys.argv[5:]))
+    arguments = ["and", *sys.argv[1:]]
+    while arguments[:1] == ["and"]:
+        (_, rank, place, count, how), arguments = arguments[:5], arguments[5:]
+        plant(int(rank), place, int(count), how)
+    sys.exit(main(arguments))

@@ -17,7 +17,7 @@ from msgspec import convert, structs
 
 from hpcai import clock
 from hpcai.checkpoint.paths import folder_of
-from hpcai.comm import survival
+from hpcai.comm import communicators, survival
 from hpcai.comm.clock_sync import common_start
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
@@ -102,8 +102,7 @@ class _Search:
         with self.phases.measure("set_up"):
             self.dataset = same_data((copy and copy.dataset) or catalog.open_for(case.data_settings), self.group.active)
             self.initial = network(case, self.dataset)
-            self.leaders = self.group.across.Dup()
-            survival.interrupt(self.leaders)
+            self.leaders = communicators.duplicate(self.group.across)
             self.memory = self._memory(world)
             self.convergence = self._convergence()
             self.energy = energy_window(case, active, device)
