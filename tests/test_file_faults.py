@@ -30,6 +30,10 @@ class Planted:
 FAULTS = [
     Planted("samples_altered_after_measurement", INPUT, "tests[0].n: ", slow=False),
     Planted("ranks_miscounted", INPUT, "ranks: each that is listed, in order"),
+    Planted("arrivals_not_compared", INPUT, "tests[0].raw.delivered is missing", slow=False),
+    Planted("phases_not_added_up", INPUT, "tests[0].raw.accounting is missing"),
+    Planted("second_clock_not_read", INPUT, "tests[0].wall is missing"),
+    Planted("network_not_checked", INPUT, "tests[0].raw.preparation.network_check is missing"),
     Planted("report_written_wrong", INPUT, "report.txt, line "),
     Planted("result_written_wrong", INPUT, "digest: "),
     Planted("series_written_short", INPUT, "series.h5 cannot be read: "),

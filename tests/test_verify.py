@@ -95,6 +95,21 @@ def test_added_missing_or_exchanged_tests_are_detected(tmp_path: Path) -> None:
         assert verified(renewed(result), tmp_path)
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        ("wall",),
+        *(("raw", name) for name in ("delivered", "accounting", "energy")),
+        *(("raw", "preparation", name) for name in ("network_check", "processor")),
+    ],
+    ids=".".join,
+)
+def test_a_result_of_this_schema_must_have_what_older_ones_lack(tmp_path: Path, path: tuple[str, ...]) -> None:
+    result = golden()
+    put(result, ("tests", 1, *path), None)
+    assert f"tests[1].{'.'.join(path)} is missing" in verified(renewed(result), tmp_path)
+
+
 def test_differences_are_named(tmp_path: Path) -> None:
     result = golden()
     result["tests"][1]["gflops"] += 1.0

@@ -10,8 +10,11 @@ from planting import Fault, replaced
 
 from hpcai import recorder, run
 from hpcai.main import main
+from hpcai.monitoring.wall_clock import WallClock
 from hpcai.report import replacing
 from hpcai.search import group_runner, journal
+from hpcai.training import stages
+from hpcai.training.stages import PhaseAccount
 from hpcai.workloads.nas.measure import _Search
 
 
@@ -42,6 +45,38 @@ def ranks_miscounted() -> Fault:
         return head
 
     return replaced(run, "_head", make)
+
+
+def _without(owner: Any, name: str) -> Fault:
+    """What a check returns does not reach the result."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def made(*arguments: Any) -> None:
+            genuine(*arguments)
+
+        return made
+
+    return replaced(owner, name, make)
+
+
+def arrivals_not_compared() -> Fault:
+    """The result has nothing of what arrived at the networks."""
+    return _without(stages, "delivered")
+
+
+def phases_not_added_up() -> Fault:
+    """The result has no sum of phases beside the time of the whole test."""
+    return _without(PhaseAccount, "closed")
+
+
+def second_clock_not_read() -> Fault:
+    """The result has no time of the whole test by two clocks."""
+    return _without(WallClock, "measured")
+
+
+def network_not_checked() -> Fault:
+    """The result has nothing of the comparison of the network before its first step."""
+    return _without(stages._Stages, "_network_check")
 
 
 def _written(file: str, change: Callable[[bytes], bytes]) -> Fault:

@@ -7,10 +7,14 @@ from hpcai.workloads.ensemble.checks import ensemble_of
 
 
 def _there(subject: Subject) -> bool:
-    """Older results have none, nor any count of validations."""
+    """Older results have none."""
     raw = subject.entry.raw
-    older = raw.delivered is None or raw.delivered.recounted_validations is None
-    return (raw.ensemble.recount is None) == older
+    return (raw.ensemble.recount is None) == (raw.delivered is None)
+
+
+def _counted(subject: Subject) -> bool:
+    found = subject.entry.raw.delivered
+    return found is None or found.recounted_validations is not None
 
 
 def _kept(subject: Subject) -> bool:
@@ -26,5 +30,6 @@ def _kept(subject: Subject) -> bool:
 
 RECOUNTS = (
     Claim("ensemble.recount is there", _there, changed("raw.ensemble.recount", None)),
+    Claim("delivered.recounted_validations is there", _counted, changed("raw.delivered.recounted_validations", None)),
     Claim("ensemble.recount: of the samples drawn", _kept, changed("raw.ensemble.recount.voted", 10**6)),
 )

@@ -130,9 +130,13 @@ def _requests(subject: Subject) -> bool:
 def _evaluated(subject: Subject) -> bool:
     """The evaluation of a group's first trial is compared unless it was cut or lost; older results have none."""
     raw, found = measured(subject), measured(subject).delivered
-    older = found is None or found.recounted_validations is None
     ended = any(trial.round == 1 and trial.end in COMPLETED for trial in raw.trials)
-    return older or raw.evaluation_deviation is not None or not ended
+    return found is None or raw.evaluation_deviation is not None or not ended
+
+
+def _counted(subject: Subject) -> bool:
+    found = measured(subject).delivered
+    return found is None or found.recounted_validations is not None
 
 
 def _between_nodes(subject: Subject) -> bool:
@@ -173,6 +177,7 @@ SEARCH = (
         changed("raw.replay.steps", 10**6),
     ),
     Claim("evaluation_deviation of first trials", _evaluated, changed("raw.evaluation_deviation", None)),
+    Claim("delivered.recounted_validations is there", _counted, changed("raw.delivered.recounted_validations", None)),
     Claim("no more trials than TRIALS and ROUNDS", _limits, changed("settings.TRIALS", 3), example="limited"),
     Claim("coordinator: requests and proposals for each trial", _requests, changed("raw.coordinator.requests", 1)),
     Claim(
