@@ -1,6 +1,7 @@
 """Loads libraries and compiles kernels before memory is measured, by running a tiny training and tiny products."""
 
 from collections.abc import Sequence
+from importlib import import_module
 
 import numpy as np
 import torch
@@ -44,6 +45,8 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if device.type == "cpu" and trained:
         burst(now, ITERATIONS)
         _normalise(any(crops(case.dataset) for case in trained))
+    if any(case.degree > 1 for case in trained):
+        import_module("torch._dynamo")  # DistributedDataParallel asks it for a setting
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)

@@ -1,5 +1,6 @@
 """Builds optimisers from update rules: torch's fused one, one kernel a step, where it exists and is correct."""
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
@@ -28,9 +29,21 @@ def build_optimiser(rule: UpdateRule, module: nn.Module, rate: float) -> torch.o
     return _class(rule.optimiser)(groups, lr=rate, **rule.options(), **implementation)
 
 
+@cache
 def _class(name: str) -> Any:
+    """The class of this name, which does not load torch's compiler; the same at each call.
+
+    torch's optimisers load it to leave themselves out of compiled programs: 2 s of processor time of each rank and 800
+    modules. Here no compiled program has an optimiser in it.
+    """
     package, _, found = name.rpartition(".")
-    return getattr(import_module(package), found)
+    genuine = getattr(import_module(package), found)
+    for function in vars(torch.optim.Optimizer).values():
+        undecorated = getattr(function, "__wrapped__", None)
+        if undecorated is not None:  # `torch._disable_dynamo` keeps here what it calls
+            vars(undecorated).setdefault("__dynamo_disable", undecorated)
+    step = torch.no_grad()(getattr(genuine.step, "__wrapped__", genuine.step))
+    return type(genuine.__name__, (genuine,), {"step": step})
 
 
 def create_state(rule: UpdateRule, optimiser: torch.optim.Optimizer) -> None:

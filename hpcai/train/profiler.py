@@ -15,10 +15,11 @@ SILENCE = "99"  # above all levels of torch's profiling library, which otherwise
 def profiler(device: torch.device) -> AbstractContextManager[Any]:
     """A context manager that records every operator on device and host."""
     os.environ.setdefault("KINETO_LOG_LEVEL", SILENCE)
-    from torch.profiler import ProfilerActivity, profile
+    from torch.autograd.profiler import profile  # torch.profiler loads torch's compiler, 2 s of processor time
 
-    kinds = [ProfilerActivity.CPU, *([ProfilerActivity.CUDA] if device.type == "cuda" else [])]
-    return profile(activities=kinds, acc_events=True)  # torch 2.11 warns without it
+    on_device = device.type if device.type == "cuda" else None
+    found: AbstractContextManager[Any] = profile(use_kineto=True, use_device=on_device, acc_events=True)
+    return found
 
 
 def by_class(events: Iterable[Any], device: torch.device) -> dict[str, float]:
