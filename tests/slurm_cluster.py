@@ -17,6 +17,7 @@ from launch import GRACE, LAUNCHER_PREFIXES, ROOT, Finished, Job, wait_until
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "srun", "sbatch", "squeue", "scancel", "scontrol")
 PLACES = os.pathsep.join([os.environ["PATH"], "/usr/sbin", "/sbin"])
+ENDED = ("COMPLETED", "FAILED", "CANCELLED", "TIMEOUT", "NODE_FAIL")
 CONFIGURATION = """\
 ClusterName=tests
 SlurmctldHost={host}(127.0.0.1)
@@ -120,6 +121,25 @@ class Cluster:
         """What a command of Slurm prints."""
         done = subprocess.run(command, env=self.environment, capture_output=True, text=True, timeout=60, check=False)
         return done.stdout.strip()
+
+    def submit(self, *arguments: str, folder: Path, **environment: str) -> str:
+        """Submit a batch job of a folder; its number."""
+        own = {**self.environment, **environment}
+        command = ["sbatch", "--parsable", *arguments]
+        done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=60, check=False)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def facts(self, job: str) -> dict[str, str]:
+        """What Slurm says about a job, or about a task of an array, named 12_3."""
+        words = self.ask("scontrol", "--oneliner", "show", "job", job).split()
+        return dict(word.split("=", 1) for word in words if "=" in word)
+
+    def ended(self, job: str, within: float = 240) -> str:
+        """State and exit code of a job that has ended, such as `COMPLETED 0:0`."""
+        wait_until(lambda: self.facts(job).get("JobState") in ENDED, within)
+        facts = self.facts(job)
+        return f"{facts.get('JobState')} {facts.get('ExitCode')}"
 
     def run(self, *command: str, folder: Path, **environment: str) -> Finished:
         """The end of a command, such as srun, in a folder."""

@@ -24,7 +24,7 @@ RUN_KEYS = (
     _of_run(
         "TIMELIMIT",
         "limit",
-        "seconds until the run stops after a step and writes what was measured; job = shortly before its Slurm job ends",
+        "seconds until the run stops after a step and writes what was measured; job: until just before its job ends",
         choices=("job",),
         low=0,
         bounds="(]",

@@ -6,6 +6,7 @@ Sources: manual pages of sbatch, srun and squeue (Slurm 22.05), qsub (OpenPBS), 
 import re
 import subprocess
 from collections.abc import Mapping
+from math import inf
 
 from hpcai import clock
 from hpcai.errors import LaunchError
@@ -55,13 +56,14 @@ def time_limit(setting: float | str, environment: Mapping[str, str]) -> float:
     """
     if not isinstance(setting, str):
         return setting
-    left = _seconds_left(environment)
+    if (left := _seconds_left(environment)) == inf:
+        return 0.0
     stop = left - min(MARGIN, MARGIN_SHARE * left) + clock.since_process_start()
-    return float(max(1, int(stop))) if left else 0.0
+    return float(max(1, int(stop)))
 
 
 def _seconds_left(environment: Mapping[str, str]) -> float:
-    """Seconds until the end of the Slurm job; 0 if it has none. Slurm 22.05 has no SLURM_JOB_END_TIME, and is asked."""
+    """Seconds until the end of the Slurm job; infinite if it has none. Slurm is asked if it has not said so."""
     job, end = environment.get("SLURM_JOB_ID"), environment.get("SLURM_JOB_END_TIME", "")
     if job is None:
         raise LaunchError("TIMELIMIT job: this is no job of Slurm; allowed: seconds")
@@ -84,9 +86,9 @@ def _answer(command: list[str], environment: Mapping[str, str]) -> str:
 
 
 def seconds_of(left: str) -> float | None:
-    """Seconds of squeue's `days-hours:minutes:seconds`; 0 for a job without limit; None if it is something else."""
+    """Seconds of squeue's `days-hours:minutes:seconds`; infinite without a limit; None if it is something else."""
     if left in ("UNLIMITED", "INFINITE"):
-        return 0.0
+        return inf
     found = re.fullmatch(r"(?:(\d+)-)?(?:(\d+):)?(\d+):(\d+)", left)
     if found is None:
         return None
