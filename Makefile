@@ -33,7 +33,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-slurm test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 OPENMPI := .venv-openmpi/.complete
@@ -76,6 +76,9 @@ test-all: $(READY) ## `make test` and `make test-slow` in one, with one summary;
 
 test-exhaustive: $(READY) ## every case of what slow tests have a sample of: a quarter of an hour
 	.venv/bin/python -m pytest -m exhaustive
+
+test-slurm: $(READY) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
+	.venv/bin/python -m pytest -m slurm
 
 test-network: $(READY) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network

@@ -45,7 +45,7 @@ class Attempts:
     ) -> None:
         """settings: of the run."""
         self._world, self._placement, self._device = world, placement, device
-        self._interval, self._limit = float(settings["TELEMETRY"]), float(settings["TIMELIMIT"])
+        self._interval = float(settings["TELEMETRY"])
         self._usage, self._recorder, self._wall = usage, recorder, WallClock(world)
         self._code: int | None = None  # of the exit, when the recorder has ended
         self._watch(shutdown)
@@ -132,7 +132,7 @@ class Attempts:
             worlds.leave(HpcaiError.exit_code)
         rank_watch.outlasted()
         memory.release_unused()
-        self._watch(Shutdown(self._world.comm, self._limit))
+        self._watch(Shutdown(self._world.comm, self.shutdown.limit))
 
     def _those_of_first(self, left: Sequence[Case], cases: Sequence[Case]) -> list[Case]:
         """The cases that rank 0 has still to measure, the same on all ranks: others may be one further or behind."""

@@ -143,6 +143,12 @@ def _benchmark(options: cli.Options) -> int:
         node_resources.prepare(os.environ)
     except LaunchError as error:
         return _refuse(error, launcher.local_rank(os.environ))
+    from hpcai.comm import starting
+
+    try:
+        starting.start_mpi(os.environ)
+    except LaunchError as error:
+        return _refuse(error)
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse

@@ -4,6 +4,7 @@ It verifies the files that it has written, as `--verify` does. Where they cannot
 a folder below TMPDIR.
 """
 
+import os
 import sys
 import tempfile
 from contextlib import suppress
@@ -18,6 +19,7 @@ from hpcai.comm import rank_watch
 from hpcai.comm.world import World, agreed, broadcast
 from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case, Problem
+from hpcai.machine import scheduler
 from hpcai.mllog import system
 from hpcai.record.record import Record
 from hpcai.record.result import Result
@@ -66,7 +68,9 @@ class Recorder:
         if self.writes:
             self.line = ProgressLine(sys.stderr, planned)
             self._output = StandardOutput()
-            self._folder = resumed or files.create_folder(str(problem.run["OUTPUT"]), clock.utc())
+            self._folder = resumed or files.create_folder(
+                str(problem.run["OUTPUT"]), clock.utc(), scheduler.job_label(os.environ)
+            )
             own = str(self._folder.absolute())
             rank_watch.keep_in(str(self._folder.absolute() / checksums.BROKEN_OFF), f"bench.py --resume {own}")
             self._digests = Digests(self._folder)

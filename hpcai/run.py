@@ -1,5 +1,6 @@
 """Runs the cases of a problem one by one: prepare, measure, record."""
 
+import os
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict
@@ -19,7 +20,7 @@ from hpcai.comm.world import World, agreed, gather_all, gather_listed, on_all_ra
 from hpcai.data.dataset_paths import crops
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import device as devices
-from hpcai.machine import inventory, program_source
+from hpcai.machine import inventory, program_source, scheduler
 from hpcai.machine.affinity import Placement, ranges
 from hpcai.monitoring.memory_usage import Usage
 from hpcai.preflight import formula_answers, generator_answers
@@ -50,7 +51,8 @@ def run(
     a run that was broken off, to go on with.
     A signal or the time limit ends the run after a step, with what was measured until then.
     """
-    shutdown = Shutdown(world.comm, float(problem.run["TIMELIMIT"]))
+    limit = agreed(world.comm, lambda: scheduler.time_limit(problem.run["TIMELIMIT"], os.environ))
+    shutdown = Shutdown(world.comm, limit)
     device = select_device(world)
     devices.prepare(device, placement.threads)
     cases = _cases(problem, world, accelerators(world, device))
@@ -65,6 +67,7 @@ def run(
     usage.refuse()
     survey(cases, world.comm)  # may take hours, so everything that can be refused is refused before
     head = _head(problem, cases, world, placement, device, variables)
+    _warn(head.environment, world)
     _warn_of_level(cases, head.environment, world)
     recorder = Recorder(problem, world, head, len(cases), device, resumed)
     attempts = Attempts(world, placement, device, shutdown, usage, recorder, problem.run)
@@ -83,6 +86,12 @@ def _announce(cases: list[Case], world: World, device: torch.device) -> None:
         print(f"hpcai: machine code is not used: {reason}", file=sys.stderr, flush=True)
     if world.rank == 0 and compiles(cases, device):
         print("hpcai: compiling custom kernels for this processor, once: 1 to 2 minutes", file=sys.stderr, flush=True)
+
+
+def _warn(environment: Environment, world: World) -> None:
+    """Print what slows the machine down, which the report says as well, while the run can still be ended."""
+    for warning in environment.warnings if world.rank == 0 else ():
+        print(f"hpcai: WARNING: {warning}", file=sys.stderr, flush=True)
 
 
 def _warn_of_level(cases: list[Case], environment: Environment, world: World) -> None:

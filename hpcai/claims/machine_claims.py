@@ -80,4 +80,10 @@ def _caused(cause: str, case: Case, ranks: int) -> bool:
     limit = case.timelimit
     if signal := re.fullmatch(rf"(?:{SIGNALS}) on rank (0|[1-9][0-9]{{0,9}})", cause):
         return int(signal[1]) < ranks
-    return bool(limit > 0 and cause == f"TIMELIMIT of {limit:g} s") or tells_of_lost_ranks(cause, ranks)
+    return _is_time_limit(cause, limit) or tells_of_lost_ranks(cause, ranks)
+
+
+def _is_time_limit(cause: str, limit: float | str) -> bool:
+    if isinstance(limit, str):
+        return re.fullmatch(r"TIMELIMIT of (?!0 )[0-9.e+]{1,12} s", cause) is not None
+    return limit > 0 and cause == f"TIMELIMIT of {limit:g} s"

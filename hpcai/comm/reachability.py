@@ -6,6 +6,7 @@ everywhere, networks of its own, links that are down. Over them gloo would wait 
 
 import asyncio
 import secrets
+import socket
 from typing import Any
 
 from mpi4py import MPI
@@ -25,7 +26,8 @@ def group_interface(comm: MPI.Comm, inside_node: bool, host: str) -> tuple[str, 
     inside_node: whether all ranks are on one node; nothing is tried then. Otherwise each node connects to others, to
     all if they are few. LaunchError on every rank if a node has no interface that those can connect to.
     """
-    found = candidate_interfaces(interfaces(), inside_node, wanted_interface(), host)
+    named = socket.gethostname()  # no name server has to know a name that the scheduler gave to the node
+    found = candidate_interfaces(interfaces(), inside_node, wanted_interface(), named)
     name = next(iter(found)) if inside_node else _agreed(comm, host, found)
     return name, found[name]
 

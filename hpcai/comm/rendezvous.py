@@ -21,7 +21,7 @@ from torch import distributed
 from hpcai.comm import communicators
 from hpcai.comm.grid import Group
 from hpcai.comm.reachability import group_interface
-from hpcai.comm.world import broadcast
+from hpcai.comm.world import broadcast, own_node
 from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
 
@@ -60,7 +60,7 @@ def one_node(comm: MPI.Comm) -> bool:
 def subgroup(comm: MPI.Comm, ranks: Sequence[int]) -> distributed.ProcessGroup:
     """A process group of some ranks of torch's default group; `comm` has these ranks. Collective over them."""
     inside_node = one_node(comm)
-    interface, _ = group_interface(comm, inside_node, socket.gethostname())
+    interface, _ = group_interface(comm, inside_node, own_node())
     with _over(interface, inside_node):
         made: distributed.ProcessGroup = distributed.new_group(
             list(ranks), timeout=TIMEOUT, use_local_synchronization=True

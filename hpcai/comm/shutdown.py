@@ -33,7 +33,8 @@ class Shutdown:
         self.cause = ""
         self.lost = False
         self._comm = communicators.duplicate(comm)
-        self._limit = limit if comm.rank == 0 else 0.0
+        self.limit = limit
+        self._heeds_limit = comm.rank == 0 and limit > 0
         around = ((comm.rank - 1) // 2, 2 * comm.rank + 1, 2 * comm.rank + 2)
         self._silent = {rank for rank in around if 0 <= rank < comm.size}
         self._neighbours = sorted(self._silent)
@@ -97,8 +98,8 @@ class Shutdown:
         return f"{name} on rank {MPI.COMM_WORLD.rank}" if name else ""
 
     def _overdue(self) -> str:
-        should_stop = 0 < self._limit <= clock.since_process_start()
-        return f"TIMELIMIT of {self._limit:g} s" if should_stop else ""
+        should_stop = self._heeds_limit and self.limit <= clock.since_process_start()
+        return f"TIMELIMIT of {self.limit:g} s" if should_stop else ""
 
     def _received(self) -> str:
         status = MPI.Status()

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from time import sleep
 from typing import Any, NoReturn
+from zlib import crc32
 
 from mpi4py import MPI
 
@@ -19,7 +20,7 @@ from hpcai.comm import communicators, rank_watch
 from hpcai.comm.communicators import RankLost
 from hpcai.comm.grid_coordinates import LISTED_RANKS
 from hpcai.errors import HpcaiError, LaunchError, Refused
-from hpcai.machine import affinity, launcher
+from hpcai.machine import affinity, launcher, scheduler
 
 FLUSH_SECONDS = 0.5  # before MPI_Abort: a launcher drops output that it has not forwarded by then
 BY_PEER = "by peer"  # "Connection closed by peer", "Connection reset by peer": errors of sockets
@@ -63,7 +64,12 @@ def join() -> World:
     mistake = comm.allreduce(_launch_mistake(comm.size), MPI.MAX)
     if mistake:
         raise Refused(mistake, LaunchError.exit_code)
-    return World(comm, comm.Split_type(MPI.COMM_TYPE_SHARED), socket.gethostname())
+    return World(comm, comm.Split_type(MPI.COMM_TYPE_SHARED), own_node())
+
+
+def own_node() -> str:
+    """Name of the node of this rank."""
+    return scheduler.node_name(os.environ, socket.gethostname())
 
 
 def _launch_mistake(size: int) -> str:
@@ -76,9 +82,16 @@ def _launch_mistake(size: int) -> str:
 
 
 def bind_to_processors(world: World) -> affinity.Placement:
-    """Divide the node's processors among its ranks and bind this one. Collective over the node."""
-    sets = [tuple(cpus) for cpus in gather_all(world.node, affinity.own_cpus())]
-    placement = affinity.place(sets, world.node.rank, affinity.cgroup_cpus())
+    """Divide a machine's processors among its ranks and bind this one. Collective over all ranks.
+
+    Several nodes may be one machine: daemons of Slurm, or launchers that are told several names of it.
+    """
+    own = affinity.machine(socket.gethostname())
+    near = world.comm.Split(crc32(own.encode()) >> 1, world.rank)
+    listed = gather_all(near, [own, world.rank, affinity.own_cpus()])
+    near.Free()
+    sets = {rank: tuple(cpus) for machine, rank, cpus in listed if machine == own}  # two may have one checksum
+    placement = affinity.place([*sets.values()], [*sets].index(world.rank), affinity.cgroup_cpus())
     affinity.apply(placement)
     return placement
 
@@ -138,7 +151,7 @@ def on_all_ranks(
     try:
         work()
     except HpcaiError as error:
-        failed = f"rank {comm.rank} on {socket.gethostname()}: {error}", error.exit_code
+        failed = f"rank {comm.rank} on {own_node()}: {error}", error.exit_code
     barrier(comm)
     first = comm.allreduce(comm.rank if failed else comm.size, MPI.MIN)
     if first < comm.size:
@@ -199,7 +212,7 @@ def abort(reason: str, code: int, whole: bool = False) -> NoReturn:
 
     Where a job outlasts its ranks, only this one ends, unless it is rank 0, or `whole`.
     """
-    said = f"rank {MPI.COMM_WORLD.rank} on {socket.gethostname()} {reason}"
+    said = f"rank {MPI.COMM_WORLD.rank} on {own_node()} {reason}"
     rank_watch.explain(said)
     with suppress(OSError, ValueError):  # the reader of the output may be gone
         print(f"hpcai: {said}", file=sys.stderr, flush=True)

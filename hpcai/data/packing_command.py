@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from hpcai.errors import Refused
+from hpcai.errors import LaunchError, Refused
 from hpcai.machine import launcher
 
 if TYPE_CHECKING:
@@ -22,6 +22,14 @@ def command(options_of: Callable[[], argparse.Namespace], run: Callable[[argpars
     is_first = launcher.environment_rank(os.environ) == 0
     with contextlib.nullcontext() if is_first else contextlib.redirect_stderr(io.StringIO()):
         options = options_of()
+    from hpcai.comm import starting
+
+    try:
+        starting.start_mpi(os.environ)
+    except LaunchError as error:
+        if is_first:
+            print(f"hpcai: {error}", file=sys.stderr)
+        return error.exit_code
     from hpcai.comm import world as worlds
 
     worlds.abort_on_early_exit()

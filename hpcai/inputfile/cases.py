@@ -55,7 +55,7 @@ class Case:
     energy = _KeyValue[float | str]("watts of a node, or the source of the energy: auto, none, meter:PATH")
     mllog = _KeyValue[str]("whether an MLPerf log of each model is written: on or off")
     checkpoint = _KeyValue[float]("seconds between checkpoints; 0 = none")
-    timelimit = _KeyValue[float]("seconds after which the run stops; 0 = no limit")
+    timelimit = _KeyValue[float | str]("seconds after which the run stops; 0 = none; job = before its Slurm job ends")
     dataset = _KeyValue[str]("name of the dataset, followed by the path of its files if it has one")
     network = _KeyValue[str]("name of the base model, or of the initial network of a search")
     variant = _KeyValue[str]("version of the bottleneck block, which says where its stride is")

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Value = int | float | str
 Setting = Value | tuple[Value, ...]  # value in one case: all values of a listed KEY, else one
-Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power", "split"]
+Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power", "limit", "split"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
 # Groups of KEYs: a section has those of the groups that it declares.
@@ -75,14 +75,13 @@ class Key:
             return f"{' | '.join(self.choices)} | a whole number {self._interval}"
         if self.kind == "split":
             return "replicas x shards x stages, as 2x1x2; their product is DEGREE"
-        if self.kind == "power":
-            return f"{' | '.join(self.choices)} | a number {self._interval}"
-        if self.choices:
+        if self.choices and self.kind not in ("power", "limit"):
             return " | ".join(self.choices)
         if self.kind == "folder":
             return f"a name of letters, digits and . _ - that does not start with a dot, up to {MOST_FOLDER} characters"
         noun = "a whole number" if self.kind == "integer" else "a number"
-        return f"{f'0 = {self.zero}, else ' if self.zero else ''}{noun} {self._interval}"
+        number = f"{f'0 = {self.zero}, else ' if self.zero else ''}{noun} {self._interval}"
+        return " | ".join([*self.choices, number])
 
     @property
     def _interval(self) -> str:

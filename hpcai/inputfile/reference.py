@@ -44,7 +44,7 @@ def _table(section: str) -> str:
 def _allowed(key: Key) -> str:
     """The legal values; with a note where any path or number is legal too."""
     choices = [f"`{choice}`" for choice in key.choices]
-    numbers = [key.allowed.split(" | ")[-1]] if key.kind in ("shapes", "power") else []
+    numbers = [key.allowed.split(" | ")[-1]] if key.kind in ("shapes", "power", "limit") else []
     return ", ".join([*choices, *numbers]) or key.allowed
 
 

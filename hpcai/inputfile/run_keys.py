@@ -23,8 +23,9 @@ RUN_KEYS = (
     _of_run("REPEAT", "integer", "runs of each test", low=1, high=1000, default=1),
     _of_run(
         "TIMELIMIT",
-        "real",
-        "seconds after which the run stops after a step and writes what was measured",
+        "limit",
+        "seconds until the run stops after a step and writes what was measured; job: until just before its job ends",
+        choices=("job",),
         low=0,
         bounds="(]",
         zero="none",

@@ -27,7 +27,7 @@ def _settings(section: str, given: Mapping[str, tuple[Value, ...]]) -> list[str]
 
 
 def _remark(key: Key) -> str:
-    if key.kind == "power":
+    if key.kind in ("power", "limit"):
         return f"{key.help}: {key.allowed}"
     if key.choices[1:] and key.kind != "shapes":
         return f"{key.help}: {' | '.join(key.choices)}"

@@ -65,6 +65,7 @@ def _value(key: Key, word: str) -> Value:
         "folder": _folder,
         "shapes": _shapes,
         "power": _power,
+        "limit": _limit,
         "split": _split,
     }
     return readers[key.kind](key, word)
@@ -108,6 +109,11 @@ def _shapes(key: Key, word: str) -> Value:
 def _power(key: Key, word: str) -> Value:
     """Watts, a choice, or a choice with a path."""
     return _real(key, word) if is_number(word) else _dataset(key, word)
+
+
+def _limit(key: Key, word: str) -> Value:
+    """Seconds, or a choice."""
+    return _real(key, word) if is_number(word) else _choice(key, word)
 
 
 def _split(key: Key, word: str) -> Value:

@@ -29,6 +29,14 @@ def own_cpus() -> tuple[int, ...]:
     return tuple(sorted(os.sched_getaffinity(0)))
 
 
+def machine(host: str) -> str:
+    """Identity of the running system: its host name, and the number that the kernel drew when it started."""
+    try:
+        return f"{host} {Path('/proc/sys/kernel/random/boot_id').read_text().strip()}"
+    except OSError:
+        return host
+
+
 @cache
 def core_of(cpu: int) -> int:
     """Lowest processor number among the hardware threads of the core of `cpu`."""

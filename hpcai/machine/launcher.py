@@ -10,9 +10,19 @@ from hpcai.errors import LaunchError
 
 SIZE_VARIABLES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 PREFIXES = ("PMI_", "PMIX_", "HYDI_", "OMPI_", "PRTE_", "MPI_LOCAL", "SLURM_")
+SLURM_SIZE = "SLURM_NTASKS"
 LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks that the launcher started on this node
 LOCAL_RANKS = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
-RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID")
+RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK")
+BY_PMIX = ("PMIX_NAMESPACE", "PMIX_RANK")  # how Open MPI's launcher tells its ranks who they are, and srun --mpi=pmix
+OTHER_MPI = (
+    "mpirun or srun belongs to another MPI than mpi4py uses; start with the mpirun of the same installation, "
+    "or unset {name} if it is left over from an outer job"
+)
+BARE_SRUN = (
+    "srun started them without an MPI; start with `srun --mpi=pmi2` for MPICH, `srun --mpi=pmix` for Open MPI "
+    "(`srun --mpi=list` names the types that there are), or with mpirun in a job of sbatch"
+)
 
 
 def environment_rank(environment: Mapping[str, str]) -> int:
@@ -53,7 +63,7 @@ def declared_sizes(environment: Mapping[str, str]) -> dict[str, int]:
     """Number of ranks by variable; Slurm's counts only if no launcher of an MPI was used inside the job."""
     names = [name for name in SIZE_VARIABLES if name in environment]
     if not names and "SLURM_PROCID" in environment:
-        names = ["SLURM_NTASKS"]
+        names = [SLURM_SIZE]
     return {name: int(environment[name]) for name in names if environment.get(name, "").isdecimal()}
 
 
@@ -67,6 +77,24 @@ def check_size(environment: Mapping[str, str], world_size: int) -> None:
         if size != world_size:
             raise LaunchError(
                 f"the launcher started {size} ranks ({name}={size}) but MPI_COMM_WORLD has {world_size}: "
-                "mpirun or srun belongs to another MPI than mpi4py uses; start with the mpirun of the same "
-                f"installation, or unset {name} if it is left over from an outer job"
+                f"{_remedy(name, environment)}"
             )
+
+
+def _remedy(name: str, environment: Mapping[str, str]) -> str:
+    untold = name == SLURM_SIZE and not any(each in environment for each in BY_PMIX)
+    return BARE_SRUN if untold else OTHER_MPI.format(name=name)
+
+
+def check_library(environment: Mapping[str, str], library: str) -> None:
+    """Raise LaunchError if MPI would abort the process when it starts: MPICH, told by PMIx who it is.
+
+    library: what MPI_Get_library_version says, of which MPICH's has the options it was configured with.
+    """
+    found = next((name for name in BY_PMIX if name in environment), "")
+    if found and library.startswith("MPICH") and "pmix" not in library.lower():
+        name, size = next(iter(declared_sizes(environment).items()), (found, environment[found]))
+        what = f"{size} ranks ({name}={size})" if name != found else f"this rank ({name}={size})"
+        product = " ".join(library.split("\n")[0].replace("Version:", "").split())
+        remedy = OTHER_MPI.format(name=found)
+        raise LaunchError(f"the launcher started {what} by PMIx, but mpi4py uses {product}: {remedy}")

@@ -10,7 +10,7 @@ from hpcai.inputfile.keys import keys_of
 from hpcai.workloads import registry
 
 # by kind of KEY; all others are texts
-KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str, "power": float | str}
+KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str, "power": float | str, "limit": float | str}
 
 
 @cache

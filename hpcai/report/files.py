@@ -20,9 +20,12 @@ from hpcai.workloads import registry
 SERIES, RESULT = "series.h5", "result.json"
 
 
-def create_folder(output: str, date: datetime) -> Path:
-    """A new folder results/<output>-<UTC time>/ below the current directory; HpcaiError if it cannot be made."""
-    name = f"{output}-{date:%Y%m%dT%H%M%SZ}"
+def create_folder(output: str, date: datetime, job: str = "") -> Path:
+    """A new folder results/<output>-<UTC time>/ below the current directory; HpcaiError if it cannot be made.
+
+    job: number of the job, which is added: jobs of an array may begin in one second.
+    """
+    name = f"{output}-{date:%Y%m%dT%H%M%SZ}" + f"-job{job}" * bool(job)
     for attempt in range(1, 1000):
         folder = Path("results") / (name if attempt == 1 else f"{name}-{attempt}")
         try:
