@@ -5,11 +5,10 @@ from pathlib import Path
 
 from hpcai.errors import InputError
 from hpcai.record.entry import Row, Table
-from hpcai.record.loading import load
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
 from hpcai.study.figure import Figure, KernelTable
-from hpcai.verification import verify
+from hpcai.verification.verified import verified
 
 MACHINE = ("processor", "device", "python", "packages")
 
@@ -25,7 +24,7 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         return [], []
     if not paths:
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
-    results = _each_once([(path, _verified(path)) for path in paths])
+    results = _each_once([(path, verified(path)) for path in paths])
     tests = tests_of(results, figure)
     if figure.of_tables:
         _tables_agree([result for _, result in results], figure.varied or ())
@@ -61,14 +60,6 @@ def tables_of(result: Result) -> Iterator[KernelTable]:
 
 def _counts(test: Row, figure: Figure) -> bool:
     return test.verdict == "PASSED" and figure.takes(test)
-
-
-def _verified(path: Path) -> Result:
-    file = path / "result.json" if path.is_dir() else path
-    found = verify.differences(file)
-    if found:
-        raise InputError(f"{path} is not verified: {found[0]}; allowed: results that bench.py --verify confirms")
-    return load(file)
 
 
 def agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> None:
