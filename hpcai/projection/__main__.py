@@ -16,6 +16,7 @@ from hpcai.projection.fit import Fit, fit
 from hpcai.projection.machine import Machine, machine_of
 from hpcai.projection.machines import names
 from hpcai.projection.measured import Measured, families
+from hpcai.projection.model import Projected, Refused
 from hpcai.projection.published import case_fit, compared
 
 DESCRIPTION = """\
@@ -73,8 +74,17 @@ def _projected(asked: argparse.Namespace) -> Iterator[str]:
     for measured in families(asked.result):
         used = fit(measured, asked.algorithm)
         used = used.on(machine) if machine else used
-        found = [used.project(*_grid(measured, ranks, asked.degree)) for ranks in asked.ranks]
+        found = [_outcome(used, measured, ranks, asked.degree) for ranks in asked.ranks]
+        if all(isinstance(each, Refused) for each in found):
+            raise InputError(str(found[0]))
         yield from text.block(measured, used, leave_one_out(measured), found, _title(machine, used))
+
+
+def _outcome(used: Fit, measured: Measured, ranks: int, degree: int | None) -> Projected | Refused:
+    try:
+        return used.project(*_grid(measured, ranks, degree))
+    except InputError as error:
+        return Refused(ranks, str(error))
 
 
 def _title(machine: Machine | None, used: Fit) -> str:
@@ -89,7 +99,7 @@ def _grid(measured: Measured, ranks: int, degree: int | None) -> tuple[int, int]
         models, q = ranks, 1
     if models * q != ranks:
         other = f"--degree {degree}" if degree else f"P = {models}"
-        raise InputError(f"{ranks} ranks are no multiple of {other}; allowed: multiples of it")
+        raise InputError(f"no multiple of {other}; allowed: multiples of it")
     return models, q
 
 

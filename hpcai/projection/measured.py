@@ -20,7 +20,7 @@ from hpcai.record.training import TrainingRaw, TrainingRow
 from hpcai.results.comparable import facts_of
 from hpcai.results.gains import GRID
 from hpcai.results.row import graph_of
-from hpcai.verification.verified import verified
+from hpcai.verification.verified import verified_once
 from hpcai.verification.verify import cases_of
 
 P95 = NormalDist().inv_cdf(0.95)
@@ -69,8 +69,8 @@ class Measured:
 
 def families(paths: Sequence[Path]) -> list[Measured]:
     """The trainings of verified results, by what differs in more than the process grid; InputError if there is none."""
-    results = [verified(path) for path in paths]
-    _agree(results)
+    results = [result for _, result in verified_once(paths)]
+    agree(results)
     found = [each for run, result in enumerate(results) for each in _observations(run, result)]
     tables = tuple((run, timing) for run, result in enumerate(results) for timing in timings(result))
     if not found:
@@ -80,7 +80,8 @@ def families(paths: Sequence[Path]) -> list[Measured]:
     return [Measured(tuple(each for each in found if each.family == kind), tables) for kind in kinds]
 
 
-def _agree(results: Sequence[Result]) -> None:
+def agree(results: Sequence[Result]) -> None:
+    """InputError that names the first fact in which the machines of results differ."""
     for name in MACHINE:
         values = list(dict.fromkeys(str(getattr(result.environment, name)) for result in results))
         if len(values) > 1:

@@ -102,6 +102,17 @@ class Projected:
         return self.flops / self.ranks
 
 
+@dataclass(frozen=True)
+class Refused:
+    """A number of ranks that cannot be projected to, and why."""
+
+    ranks: int
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.ranks} ranks: {self.reason}"
+
+
 def project(of: Training, compute: Compute, links: Links, rule: Buckets, p: int, q: int) -> Projected:
     """Time and rates of the training phase of P models on Q ranks each; without the phases beside it."""
     steps = of.steps(q)

@@ -6,7 +6,7 @@ from hpcai.formulas.all_reduce_cost import Link
 from hpcai.projection.errors import Errors, reference
 from hpcai.projection.fit import Fit
 from hpcai.projection.measured import Measured
-from hpcai.projection.model import Projected
+from hpcai.projection.model import Projected, Refused
 from hpcai.projection.published import Compared
 
 MARK = "PROJECTED"
@@ -26,7 +26,9 @@ def marked(lines: Iterable[str]) -> str:
     return "\n".join(f"{MARK} {line}".rstrip() for line in lines)
 
 
-def block(measured: Measured, used: Fit, errors: Errors, found: Sequence[Projected], machine: str) -> Iterator[str]:
+def block(
+    measured: Measured, used: Fit, errors: Errors, found: Sequence[Projected | Refused], machine: str
+) -> Iterator[str]:
     """Lines of one family of trainings."""
     first = reference(measured)
     runs = len({each.run for each in measured.observations})
@@ -35,7 +37,8 @@ def block(measured: Measured, used: Fit, errors: Errors, found: Sequence[Project
     yield from model_lines(used)
     yield _errors(errors)
     yield HEAD
-    yield from (_row(each, errors, first.flops / first.ranks) for each in found)
+    rate = first.flops / first.ranks
+    yield from (f"{each}" if isinstance(each, Refused) else _row(each, errors, rate) for each in found)
     yield f"efficiency relative to {first.ranks} ranks, measured; Valid FLOPS at the quality measured on the most ranks"
 
 

@@ -8,7 +8,7 @@ from hpcai.record.entry import Row, Table
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
 from hpcai.study.figure import Figure, KernelTable
-from hpcai.verification.verified import verified
+from hpcai.verification.verified import verified_once
 
 MACHINE = ("processor", "device", "python", "packages")
 
@@ -24,19 +24,11 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         return [], []
     if not paths:
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
-    results = _each_once([(path, verified(path)) for path in paths])
+    results = verified_once(paths)
     tests = tests_of(results, figure)
     if figure.of_tables:
         _tables_agree([result for _, result in results], figure.varied or ())
     return tests, [table for _, result in results for table in tables_of(result)]
-
-
-def _each_once(results: Sequence[tuple[Path, Result]]) -> list[tuple[Path, Result]]:
-    """The results without those of a run that stands before them."""
-    found: dict[str, tuple[Path, Result]] = {}
-    for path, result in results:
-        found.setdefault(result.summary.fingerprint if result.summary else str(path), (path, result))
-    return [*found.values()]
 
 
 def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:

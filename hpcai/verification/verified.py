@@ -1,5 +1,6 @@
 """Reading of results that are confirmed."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 from hpcai.errors import InputError
@@ -15,3 +16,12 @@ def verified(path: Path) -> Result:
     if found:
         raise InputError(f"{path} is not verified: {found[0]}; allowed: results that bench.py --verify confirms")
     return load(file)
+
+
+def verified_once(paths: Sequence[Path]) -> list[tuple[Path, Result]]:
+    """The results of all paths, without those of a run that stands before them; InputError as of `verified`."""
+    found: dict[str, tuple[Path, Result]] = {}
+    for path in paths:
+        result = verified(path)
+        found.setdefault(result.summary.fingerprint if result.summary else str(path), (path, result))
+    return [*found.values()]
