@@ -51,7 +51,7 @@ def compared(known: list[Path], seen: list[Path], counts: list[int]) -> float:
     (measured,), (others,) = families(known), families(seen)
     used, first = fit(measured), reference(measured)
     projected = [used.project(1, count) for count in counts]
-    print(text.marked(text.block(measured, used, leave_one_out(measured), projected, "shaped links")))
+    print(text.marked(text.block(measured, used, leave_one_out(measured), projected)))
     largest, rate = 0.0, first.flops / first.ranks
     for each, other in zip(projected, others.observations, strict=True):
         ours, theirs = each.rate / rate, other.flops / other.ranks / rate

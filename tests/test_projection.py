@@ -140,13 +140,13 @@ def test_every_line_says_projected() -> None:
 
 
 def test_a_described_machine() -> None:
-    finished = command(GOLDEN, "--ranks", "16", "--machine", FOLDER / "example-1000-nodes.toml")
+    finished = command(GOLDEN, "--ranks", "4", "--machine", FOLDER / "example-1000-nodes.toml")
     assert finished.returncode == 0, finished.stderr
     assert "machine: 1,000 nodes of 8 GPUs (example)" in finished.stdout
 
 
 def test_what_is_not_known_is_refused() -> None:
-    finished = command(GOLDEN, "--ranks", "64")
+    finished = command(GOLDEN, "--ranks", "4")
     assert finished.returncode == 2 and finished.stdout == ""
     assert "are not known; allowed: results with a table of [comm]" in finished.stderr
     assert "a step of" in command(GOLDEN, "--ranks", "100000", "--machine", "v2-v100").stderr

@@ -13,7 +13,7 @@ from hpcai.formulas.all_reduce_cost import COSTS
 from hpcai.projection import text
 from hpcai.projection.errors import leave_one_out
 from hpcai.projection.fit import Fit, fit
-from hpcai.projection.machine import Machine, machine_of
+from hpcai.projection.machine import machine_of
 from hpcai.projection.machines import names
 from hpcai.projection.measured import Measured, families
 from hpcai.projection.model import Projected, Refused
@@ -77,7 +77,7 @@ def _projected(asked: argparse.Namespace) -> Iterator[str]:
         found = [_outcome(used, measured, ranks, asked.degree) for ranks in asked.ranks]
         if all(isinstance(each, Refused) for each in found):
             raise InputError(str(found[0]))
-        yield from text.block(measured, used, leave_one_out(measured), found, _title(machine, used))
+        yield from text.block(measured, used, leave_one_out(measured), found, machine)
 
 
 def _outcome(used: Fit, measured: Measured, ranks: int, degree: int | None) -> Projected | Refused:
@@ -85,10 +85,6 @@ def _outcome(used: Fit, measured: Measured, ranks: int, degree: int | None) -> P
         return used.project(*_grid(measured, ranks, degree))
     except InputError as error:
         return Refused(ranks, str(error))
-
-
-def _title(machine: Machine | None, used: Fit) -> str:
-    return machine.title if machine else f"as measured, {used.links.ranks_per_node} ranks a node"
 
 
 def _grid(measured: Measured, ranks: int, degree: int | None) -> tuple[int, int]:

@@ -26,10 +26,17 @@ class Fit:
     storage: float | None = None
 
     def on(self, machine: Machine) -> "Fit":
-        """The same trainings on a described machine: its links, buckets and storage, and its rate where it has one."""
+        """The same trainings on a described machine: its links, buckets and storage, and its rate where it has one.
+
+        Evaluations are then as much faster as the training is.
+        """
         compute = computing(machine.rank, self.training) if machine.rank else self.compute
+        slower = compute.mean / self.compute.mean
+        phases = replace(
+            self.phases, validation=slower * self.phases.validation, ensemble=slower * self.phases.ensemble
+        )
         storage = machine.storage.bandwidth if machine.storage else None
-        return replace(self, compute=compute, links=machine.links, buckets=machine.buckets, storage=storage)
+        return Fit(self.training, compute, machine.links, phases, machine.buckets, storage)
 
     def project(self, p: int, q: int) -> Projected:
         """P models on Q ranks each; InputError where the model cannot say."""

@@ -36,7 +36,8 @@ def timings(result: Result) -> Iterator[Timing]:
     for row in result.collectives:
         place = _place(row.scope, nodes, ranks)
         if row.collective == COLLECTIVE and row.verdict == "PASSED" and place is not None:
-            yield Timing(row.by, *place[:1], row.ranks, place[1], row.nbytes, row.seconds)
+            crossing, flows = place
+            yield Timing(row.by, crossing, row.ranks, flows, row.nbytes, row.seconds)
 
 
 def _place(scope: ScopeName, nodes: int, ranks: int) -> tuple[bool, int] | None:

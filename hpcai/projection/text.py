@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from hpcai.formulas.all_reduce_cost import Link
 from hpcai.projection.errors import Errors, reference
 from hpcai.projection.fit import Fit
+from hpcai.projection.machine import Machine
 from hpcai.projection.measured import Measured
 from hpcai.projection.model import Projected, Refused
 from hpcai.projection.published import Compared
@@ -27,19 +28,24 @@ def marked(lines: Iterable[str]) -> str:
 
 
 def block(
-    measured: Measured, used: Fit, errors: Errors, found: Sequence[Projected | Refused], machine: str
+    measured: Measured, used: Fit, errors: Errors, found: Sequence[Projected | Refused], machine: Machine | None = None
 ) -> Iterator[str]:
-    """Lines of one family of trainings."""
+    """Lines of one family of trainings; `machine`: to which they are projected, if not the one of the results.
+
+    Efficiencies are relative to the fewest ranks that were measured: as measured, or as projected to the machine.
+    """
     first = reference(measured)
     runs = len({each.run for each in measured.observations})
-    yield f"{first.name}; machine: {machine}; {used.training.algorithm} all-reduce; not a result, never ranked"
+    title = machine.title if machine else f"as measured, {used.links.ranks_per_node} ranks a node"
+    yield f"{first.name}; machine: {title}; {used.training.algorithm} all-reduce; not a result, never ranked"
     yield f"fitted to {len(measured.observations)} trainings of {runs} results on {_ranks(measured)} ranks"
     yield from model_lines(used)
     yield _errors(errors)
     yield HEAD
-    rate = first.flops / first.ranks
+    rate = used.project(first.p, first.q).rate if machine else first.flops / first.ranks
     yield from (f"{each}" if isinstance(each, Refused) else _row(each, errors, rate) for each in found)
-    yield f"efficiency relative to {first.ranks} ranks, measured; Valid FLOPS at the quality measured on the most ranks"
+    of = "projected" if machine else "measured"
+    yield f"efficiency relative to {first.ranks} ranks, {of}; Valid FLOPS at the quality measured on the most ranks"
 
 
 def model_lines(used: Fit) -> Iterator[str]:

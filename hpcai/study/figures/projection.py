@@ -34,6 +34,7 @@ class Projection(FigureOfFiles):
     title = "Parallel efficiency measured and projected"
     paper = "docs/PROJECTION.md; HPC AI500 V2"
     x, y = "ranks", "parallel efficiency"
+    made = "measured here and projected"
     published = beside()
 
     def of_files(self, paths: Sequence[Path]) -> Drawing:
@@ -47,10 +48,11 @@ def drawn(trainings: Sequence[Measured]) -> Drawing:
     rows: list[tuple[Cell, ...]] = []
     curves: list[Curve] = []
     for number, measured in enumerate(trainings, 1):
-        label = f"training {number}: {reference(measured).name}"
+        label = f"training {number}"
+        name = f"{label}: {reference(measured).name}"
         points = [*_points(measured)]
         error = leave_one_out(measured).worst("efficiency")
-        rows += [(label, p, q, p * q, known, ours, error and 100 * error) for p, q, known, ours in points]
+        rows += [(name, p, q, p * q, known, ours, error and 100 * error) for p, q, known, ours in points]
         curves += _curves(label, points, error or 0.0)
     return Drawing(COLUMNS, tuple(rows), tuple(curves))
 
