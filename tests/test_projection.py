@@ -1,8 +1,10 @@
 """The projection finds what made-up trainings were made of; a wrong table shows; the published check; the command."""
 
+import io
 import json
 import subprocess
 import sys
+from contextlib import redirect_stderr, redirect_stdout
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from result_with_tables import result_with_tables
 from small_run import GOLDEN, golden, renewed
 
 from hpcai.errors import InputError
+from hpcai.projection.__main__ import main
 from hpcai.projection.errors import leave_one_out
 from hpcai.projection.fit import fit
 from hpcai.projection.links import fitted, timings
@@ -26,8 +29,11 @@ POINTS = 0.05
 
 
 def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    program = [sys.executable, "-m", "hpcai.projection", *map(str, arguments)]
-    return subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
+    """The outcome of the command, without a process of its own."""
+    words, out, err = [*map(str, arguments)], io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
 
 
 def test_the_links_of_made_up_tables_are_found() -> None:
@@ -129,7 +135,8 @@ def test_tables_of_a_result_are_read() -> None:
 
 
 def test_every_line_says_projected() -> None:
-    finished = command(GOLDEN, "--ranks", "4,1000000", "--degree", "1")
+    program = [sys.executable, "-m", "hpcai.projection", str(GOLDEN), "--ranks", "4,1000000", "--degree", "1"]
+    finished = subprocess.run(program, cwd=ROOT, capture_output=True, text=True, check=False)
     assert finished.returncode == 0, finished.stderr
     lines = finished.stdout.splitlines()
     assert len(lines) > 6 and all(line.startswith("PROJECTED ") for line in lines)
