@@ -65,6 +65,6 @@ class Slowed:
 
     def command(self, arguments: list[str]) -> list[str]:
         """The command within the group of the host that it is started on, on one processor of the machine."""
-        cpus = f"${{h##*[!0-9]}} % {os.cpu_count()}"
+        cpus = f"1${{h##*[!0-9]}} % {os.cpu_count()}"  # by the number at the end of its name, if it has one
         script = "h=$(hostname); " + ENTER.format(folder=self._folder, cpus=cpus)
         return ["sh", "-c", script, "sh", *arguments]
