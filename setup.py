@@ -56,6 +56,7 @@ setup(
             "hpcai-opcount = hpcai.opcount.__main__:main",
             "hpcai-plots = hpcai.report.plots:main",
             "hpcai-study = hpcai.study.__main__:main",
+            "hpcai-projection = hpcai.projection.__main__:main",
             "hpcai-ranking = hpcai.ranking.__main__:command",
         ]
     },

@@ -29,6 +29,7 @@ GROUPS = (
     ("monitoring", "workloads.*"),
     ("report", "workloads.lines", "workloads.files", "workloads.plots"),
     ("verification",),
+    ("projection",),
     ("study",),
     ("ranking",),
     ("cli", "run", "attempts", "recorder", "resumption", "main"),

@@ -104,9 +104,10 @@ def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> Non
     kernels = {Path("hpcai") / path.relative_to(ROOT) for path in ROOT.glob("kernels/**/*.py")}
     shipped = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/data/shipped/*")}
     page = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/ranking/page/page.*")}
-    missing = [str(path) for path in modules | kernels | shipped | page if not (installed / path).exists()]
+    machines = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/projection/machines/*.toml")}
+    missing = [str(path) for path in modules | kernels | shipped | page | machines if not (installed / path).exists()]
     assert not missing
-    assert shipped and len(page) == 3
+    assert shipped and machines and len(page) == 3
 
 
 def ran(command: str, option: str, installed: Path, folder: Path) -> str:
@@ -124,7 +125,8 @@ def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
 
 def test_every_installed_command_has_a_help(installed: Path, tmp_path: Path) -> None:
     commands = [entry.name for entry in metadata(installed).entry_points if entry.group == "console_scripts"]
-    assert sorted(commands) == ["hpcai-bench", "hpcai-opcount", "hpcai-plots", "hpcai-ranking", "hpcai-study"]
+    names = ("bench", "opcount", "plots", "projection", "ranking", "study")
+    assert sorted(commands) == [f"hpcai-{name}" for name in names]
     for name in commands:
         assert ran(name, "--help", installed, tmp_path).startswith("usage: ")
 

@@ -45,7 +45,8 @@ def table(name: str, tests: list[Row]) -> list[dict[str, Any]]:
 
 
 def test_every_figure_is_tested_here() -> None:
-    assert {*names()} == {*OF_GRIDS, *OF_SEARCHES, *WITHOUT_RESULTS, "v2-table1"}
+    others = ("v2-table1", "projection")  # tests/test_projection_figure.py
+    assert {*names()} == {*OF_GRIDS, *OF_SEARCHES, *WITHOUT_RESULTS, *others}
 
 
 def test_every_input_belongs_to_a_figure_and_is_legal() -> None:

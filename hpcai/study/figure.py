@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import ClassVar
 
 from hpcai.record.entry import Row
@@ -82,3 +83,14 @@ class Figure(ABC):
     @abstractmethod
     def draw(self, tests: Sequence[Row]) -> Drawing:
         """Table and curves of tests that belong together, one at least; none if it is not of results."""
+
+
+class FigureOfFiles(Figure):
+    """A figure that needs more of its results than tests and tables of products, and reads them itself."""
+
+    @abstractmethod
+    def of_files(self, paths: Sequence[Path]) -> Drawing:
+        """Table and curves of verified results, InputError as of hpcai.study.reading."""
+
+    def draw(self, tests: Sequence[Row]) -> Drawing:
+        raise NotImplementedError("drawn by of_files")

@@ -5,11 +5,10 @@ from pathlib import Path
 
 from hpcai.errors import InputError
 from hpcai.record.entry import Row, Table
-from hpcai.record.loading import load
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
 from hpcai.study.figure import Figure, KernelTable
-from hpcai.verification import verify
+from hpcai.verification.verified import verified_once
 
 MACHINE = ("processor", "device", "python", "packages")
 
@@ -25,19 +24,11 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
         return [], []
     if not paths:
         raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
-    results = _each_once([(path, _verified(path)) for path in paths])
+    results = verified_once(paths)
     tests = tests_of(results, figure)
     if figure.of_tables:
         _tables_agree([result for _, result in results], figure.varied or ())
     return tests, [table for _, result in results for table in tables_of(result)]
-
-
-def _each_once(results: Sequence[tuple[Path, Result]]) -> list[tuple[Path, Result]]:
-    """The results without those of a run that stands before them."""
-    found: dict[str, tuple[Path, Result]] = {}
-    for path, result in results:
-        found.setdefault(result.summary.fingerprint if result.summary else str(path), (path, result))
-    return [*found.values()]
 
 
 def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:
@@ -61,14 +52,6 @@ def tables_of(result: Result) -> Iterator[KernelTable]:
 
 def _counts(test: Row, figure: Figure) -> bool:
     return test.verdict == "PASSED" and figure.takes(test)
-
-
-def _verified(path: Path) -> Result:
-    file = path / "result.json" if path.is_dir() else path
-    found = verify.differences(file)
-    if found:
-        raise InputError(f"{path} is not verified: {found[0]}; allowed: results that bench.py --verify confirms")
-    return load(file)
 
 
 def agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> None:

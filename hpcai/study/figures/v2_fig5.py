@@ -34,8 +34,7 @@ class V2Fig5(OverTime):
         columns = ("test", "nodes", *kinds, f"{COMPUTED}, MB/s, mean")
         scales = dict.fromkeys(SHOWN, MEGA)
         rows = tuple(
-            (name_of(test), found.nodes, *cells(found, SHOWN, scales), _computed(test, found))
-            for test, found in known
+            (name_of(test), found.nodes, *cells(found, SHOWN, scales), _computed(test, found)) for test, found in known
         )
         return Drawing(columns, rows, tuple(each for test, found in known for each in _curves(test, found)))
 
