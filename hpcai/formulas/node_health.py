@@ -3,10 +3,6 @@
 LISTED = 16  # slowest nodes that a result names
 ATTEMPTS = 3  # measurements of a rate in which a node has to be slow: other work on a machine comes and goes
 PARTNERS = 6  # nodes that a node exchanges data with: if one in ten is slow, all six are with probability 1e-6
-# Largest share of the median that a node may lack, unless the nodes differ more. GPUs of one model differ by 8 % and,
-# in the cluster where they differ most, by 22 % on average; those with a fault have down to 1 / 1.5 of the median
-# (Sinha et al., Not All GPUs Are Created Equal, SC 2022, abstract of arXiv:2208.11035).
-TOLERANCE = 0.25
 SPREADS = 5.0  # standard deviations of the nodes: normal rates of 1000 nodes are below with probability 3e-4
 NORMAL = 1.4826  # standard deviation / median absolute deviation, of a normal distribution
 FEWEST = 5  # nodes from which their spread is known

@@ -1,7 +1,6 @@
 """What only results of older schemas lack: a result of today's must have it, or its checks were left out."""
 
 from collections.abc import Iterator
-from typing import Any
 
 from hpcai.record.record import Record, fields
 from hpcai.record.result import Result

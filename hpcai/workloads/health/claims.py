@@ -11,6 +11,7 @@ from hpcai.results.claim import Claim, Claims, Subject
 from hpcai.workloads.health.checks import ALL_REDUCE, LINKS, asked_for, below, gemm
 from hpcai.workloads.health.record import HealthRaw, NodeRates
 
+THREE_NODES = "three nodes"  # example
 NEVER_SKIPPED = gemm("fp32")
 MIDDLE = ("minimum", "lower_quartile", "median", "upper_quartile", "maximum")
 
@@ -83,6 +84,7 @@ CLAIMS: Claims = (
             "skipped: links of one node, sums of nodes with one rank, types that only GPUs compute",
             _skipped,
             together(removed("raw.rates.-1"), appended("raw.skipped", {"quantity": LINKS, "why": "one node"})),
+            THREE_NODES,
         ),
     ),
     (
@@ -99,6 +101,7 @@ CLAIMS: Claims = (
                 for rates in _rates(subject)
             ),
             changed("raw.rates.0.slowest.*.rank", 0),
+            THREE_NODES,
         ),
     ),
     (

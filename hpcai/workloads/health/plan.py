@@ -49,7 +49,8 @@ def health_seconds(case: Case, rank: Rank) -> dict[str, float]:
     operations = 2.0 * side_of(case, rank) ** 3
     call = operations / (SPEED[rank.accelerated] * (1 if rank.accelerated else rank.threads))
     each = BLOCKS * (PAUSE + max(LEAST, call) + call) + min(operations, 2.0**31) / CHECK_SPEED
-    return {"kernels": each * len(case["TYPES"]) + VECTORS_SECONDS[rank.accelerated], "links": LINK_SECONDS}
+    kernels = each * len(case["TYPES"]) + VECTORS_SECONDS[rank.accelerated]
+    return {"rates of kernels": kernels, "rates of links": LINK_SECONDS}
 
 
 PURPOSES = {
