@@ -70,7 +70,7 @@ def _is_no_header(line: Line) -> bool:
         name, rest = _name(section), line.text[section.end() :].strip(" \t")
         return name in section_names() or looks_like([name], section_names()) is not None or rest[:1] in ("", "#", "!")
     words, key = _split(line.words)
-    if key is None or not words or read(key, words)[1]:
+    if key is None or not words or key.kind == "text" or read(key, words)[1]:
         return False
     return all(map(is_number, words)) or line.words[len(words)].isupper()
 
