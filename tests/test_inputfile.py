@@ -27,8 +27,8 @@ def test_the_example_is_parsed() -> None:
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
     numbers = {"SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0, "WATCHDOG": 300, "TELEMETRY": 30}
-    numbers["CHECKPOINT"] = 600
-    assert problem.run == {"OUTPUT": "run7", "SYSTEM": "unnamed", "LEVEL": "free", **numbers, "ENERGY": "auto", "MLLOG": "off"}
+    words = {"OUTPUT": "run7", "SYSTEM": "unnamed", "LEVEL": "free", "ENERGY": "auto", "MLLOG": "off"}
+    assert problem.run == {**words, **numbers, "CHECKPOINT": 600}
     assert problem.run_defaulted == problem.run.keys() - {"OUTPUT"}
     assert section.values["BATCH"] == (32, 64)
     assert section.values["TARGET"] == (0.85,)

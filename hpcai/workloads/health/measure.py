@@ -13,7 +13,8 @@ from hpcai.comm.world import World
 from hpcai.formulas.node_health import ATTEMPTS, limit
 from hpcai.inputfile import Case
 from hpcai.machine import memory
-from hpcai.plan.planner import limit_of_rank, rank_of
+from hpcai.plan.machine import limit_of_rank
+from hpcai.plan.planner import rank_of
 from hpcai.results.measured import Stopped
 from hpcai.workloads.health.kernel_rates import kernel_rates
 from hpcai.workloads.health.link_rates import BetweenNodes, WithinNode
