@@ -17,7 +17,6 @@ pack() {
     checkout=$(cd "$(dirname "$0")/.." && pwd)
     [ -e "$checkout/.venv/.complete" ] || { echo "$0: $checkout/.venv is not complete; allowed: after make install" >&2; exit 2; }
     # The first entry is the path that files of the environment name.
-    local names
     names=$(mktemp -d)
     trap 'rm -rf "$names"' EXIT
     printf '%s\n' "$checkout" >"$names/packed-from"
