@@ -11,12 +11,13 @@ from hpcai.errors import InputError
 from hpcai.estimate.communication import BACKWARD, LINK, WITHIN, exposed, spans_nodes
 from hpcai.inputfile import parse
 from hpcai.machine import launcher
+from hpcai.machine.memory import Limit
 from hpcai.networks import build
 from hpcai.plan import machine
 from hpcai.plan.node import THIS_ONE, PlannedNode
 
 GIB = 2**30
-GRAPH = build("resnet8", (1, 28, 28), 10)
+GRAPH = build("resnet8", (28, 28), 1, 10)
 NODES = "--per-node 64 --node-cores 128 --node-memory 512G --node-gpus 0 --link 25"
 ONE_GROUP = """\
 one
@@ -70,7 +71,7 @@ def test_memory_and_threads_are_those_of_the_nodes() -> None:
     node = cli.parse(["--plan", *NODES.split()]).node
     found = machine.described(node, 512)
     assert (found.ranks, found.cores, found.threads, found.gpus, found.link) == (64, 128, 2, 0, 25e9)
-    assert found.limit(0) == (8 * GIB, "--node-memory, shared by 64 ranks")
+    assert found.limit(0) == Limit(8 * GIB, "--node-memory, shared by 64 ranks")
     nodes, *differences = found.notes(512)
     assert nodes == "Nodes: 8 of 64 ranks, 128 cores; 25 GB/s between them"
     assert "planned on a machine of another kind, with" in differences[0] and "GiB free" in differences[0]
@@ -91,7 +92,7 @@ def test_gpus_that_are_not_here_are_planned_by_their_memory(monkeypatch: pytest.
     monkeypatch.setattr(machine.devices, "accelerators", lambda: 0)
     found = machine.described(PlannedNode(gpus=4, gpu_memory=80 * GIB), 512)
     assert (found.ranks, found.gpus, found.device, found.timed) == (4, 4, torch.device("cuda"), False)
-    assert found.limit(0) == (80 * GIB, "--gpu-memory")
+    assert found.limit(0) == Limit(80 * GIB, "--gpu-memory")
     assert found.notes(512)[1].endswith("with 0 GPUs: seconds are not estimated")
     with pytest.raises(InputError, match="--node-gpus needs --gpu-memory"):
         machine.described(PlannedNode(gpus=4), 512)
