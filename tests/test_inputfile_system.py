@@ -20,6 +20,7 @@ HEADERS, SECTION = "HPC SYSTEM TEST\nSecond header\n", "[comm]\n"
         ("Some Centre, 3 nodes SYSTEM of which this is the name", "Some Centre, 3 nodes"),
         ("  a \t b   system", "a b"),
         ("7 SYSTEM", "7"),
+        ("Some System 3 SYSTEM of a system", "Some System 3"),
         ("x" * MOST_TEXT + " SYSTEM", "x" * MOST_TEXT),
         ("", "unnamed"),
         ("system LEVEL", "unnamed"),
@@ -41,6 +42,7 @@ def test_an_option_names_the_system() -> None:
     ("option", "says"),
     [
         ("SYSTEM=a BATCH b", "BATCH is a KEY"),
+        ("SYSTEM=THE SYSTEM", "SYSTEM is a KEY"),
         ("SYSTEM=a#b", "holds # or !"),
         ("SYSTEM=[ensemble]", "begins with ["),
         ("SYSTEM=" + "x" * (MOST_TEXT + 1), f"has {MOST_TEXT + 1} characters; allowed: words without # and !"),

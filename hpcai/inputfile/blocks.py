@@ -85,6 +85,8 @@ def _split(words: list[str]) -> tuple[list[str], Key | None]:
     begin = 1 if len(keys) > 1 and keys[1] and words[0] in keys[1].choices else 0
     for index, key in enumerate(keys[begin:], begin):
         if key:
+            own = words[index:]  # a text may have the KEY's name as a word; the KEY is then the one in capitals
+            index += own.index(key.name) if key.kind == "text" and key.name in own else 0
             return words[:index], key
     return words, None
 

@@ -139,7 +139,8 @@ def _text(key: Key, word: str) -> Value:
     """Free text that the grammar reads back: without comments, sections and KEYs."""
     if re.search(r"[#!]|^\[", word):
         raise ValueError(f"{shown(word, 40)} holds # or !, or begins with [")
-    if named := next((part for part in word.split() if part.upper() in keys_by_name()), ""):
+    others = (part for part in word.split() if part.upper() != key.name or part == key.name)
+    if named := next((part for part in others if part.upper() in keys_by_name()), ""):
         raise ValueError(f"{named} is a KEY")
     if len(word) > MOST_TEXT:
         raise ValueError(f"{shown(word, 40)} has {len(word)} characters")
