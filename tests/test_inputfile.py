@@ -177,7 +177,8 @@ def test_the_echo_contains_all_settings_and_marks_defaults() -> None:
     assert "1              SEED         (default)" in lines
     assert "0.85           TARGET" in lines
     assert "5              PENALTY      (default)" in lines
-    assert {line.split()[1 if "GROUPS" not in line else 2] for line in lines[:3]} == {"OUTPUT", "LEVEL", "SEED"}
+    first = {line.split()[1 if "GROUPS" not in line else 2] for line in lines[:4]}
+    assert first == {"OUTPUT", "SYSTEM", "LEVEL", "SEED"}
     names = [key.name for section in ("", "ensemble") for key in keys_of(section)]
     assert names == [word for line in lines for word in line.split() if word in keys_by_name()]
 
