@@ -56,7 +56,8 @@ def test_what_the_grammar_could_not_read_again_is_refused(option: str, says: str
 def test_a_report_has_the_name_before_the_machine() -> None:
     lines = (GOLDEN / "report.txt").read_text("utf-8").splitlines()
     kept = [line for line in lines if line.split()[1:2] != ["SYSTEM"]]
-    kept.insert(next(place for place, line in enumerate(kept) if line.split()[1:2] == ["LEVEL"]), "Some Centre    SYSTEM")
+    level = next(place for place, line in enumerate(kept) if line.split()[1:2] == ["LEVEL"])
+    kept.insert(level, "Some Centre    SYSTEM")
     named = "".join(f"{line}\n" for line in kept)
     found = submission(parsed(named), "here", "")
     assert isinstance(found, Submission) and found.lines
