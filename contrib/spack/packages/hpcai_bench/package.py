@@ -1,8 +1,7 @@
 """Spack package of hpcai-bench, built from a checkout (docs/INSTALL.md)."""
 
-from spack_repo.builtin.build_systems.python import PythonPackage
-
 from spack.package import *
+from spack_repo.builtin.build_systems.python import PythonPackage
 
 
 class HpcaiBench(PythonPackage):
