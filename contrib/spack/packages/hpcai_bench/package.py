@@ -1,6 +1,6 @@
 """Spack package of hpcai-bench, built from a checkout (docs/INSTALL.md)."""
 
-from spack.package import *
+from spack.package import depends_on, license, variant, version
 from spack_repo.builtin.build_systems.python import PythonPackage
 
 
