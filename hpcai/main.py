@@ -101,7 +101,7 @@ def _check(options: cli.Options) -> int:
         from hpcai.plan import planner
         from hpcai.report import plan
 
-        planned = planner.plan(problem, ranks)
+        planned = planner.plan(problem, ranks, options.node)
         _print(plan.text(problem.name, planned))
         return 0 if plan.fits(planned) else InputError.exit_code
     return 0

@@ -64,6 +64,8 @@ FAILURES = (
     Failure("standard output is closed or full", "3",
             "cannot write the report to standard output: ...; files are written", "all files",
             "test_full_disk.test_a_report_that_cannot_be_printed_is_written"),
+    Failure("a slow node or link, or wrong numbers of one", "1", "", "the table of `[health]` names it",
+            "test_workload_health.test_a_host_with_a_slow_link_is_named_and_fails"),
     Failure("a result folder that cannot be made", "3", "cannot make the result folder ...", "nothing was run",
             "test_refused.test_result_folder_that_cannot_be_made_ends_the_job_with_its_path"),
     Failure("too few descriptors (`ulimit -n`)", "2", "a rank may open ... files; allowed: at least ...",

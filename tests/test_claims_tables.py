@@ -1,14 +1,14 @@
 """Claims about tables: the examples fulfil all of them, and each counterexample violates its claim."""
 
 import pytest
-from examples import comm, kernels
+from examples import comm, health, kernels
 from sample_records import altered as altered_record
 
 from hpcai.inputfile import Case
 from hpcai.results.claim import Claim, Claims, Subject, violated
 from hpcai.workloads.registry import part
 
-EXAMPLES = {"kernels": kernels.EXAMPLES, "comm": comm.EXAMPLES}
+EXAMPLES = {"kernels": kernels.EXAMPLES, "comm": comm.EXAMPLES, "health": health.EXAMPLES}
 
 
 def claims_of(workload: str) -> Claims:

@@ -38,7 +38,7 @@ fashion        DATASET
 
 MAKE = """#!/bin/bash
 case " $* " in
-*" run "* | "  " | *" help "*) exec {make} -o .venv/.complete "$@" ;;
+*" run "* | "  " | *" help "*) exec {make} -o .venv/.complete -o .venv/.developer "$@" ;;
 *) exec {make} --dry-run "$@" >/dev/null ;;
 esac
 """

@@ -27,8 +27,8 @@ def test_the_example_is_parsed() -> None:
     (section,) = problem.sections
     assert problem.headers == ("HPCAI benchmark input file", "Example Computing Centre, 2 nodes x 2 accelerators")
     numbers = {"SEED": 1, "RESIDUAL": 16.0, "REPEAT": 1, "TIMELIMIT": 0, "WATCHDOG": 300, "TELEMETRY": 30}
-    numbers["CHECKPOINT"] = 600
-    assert problem.run == {"OUTPUT": "run7", "LEVEL": "free", **numbers, "ENERGY": "auto", "MLLOG": "off"}
+    words = {"OUTPUT": "run7", "SYSTEM": "unnamed", "LEVEL": "free", "ENERGY": "auto", "MLLOG": "off"}
+    assert problem.run == {**words, **numbers, "CHECKPOINT": 600}
     assert problem.run_defaulted == problem.run.keys() - {"OUTPUT"}
     assert section.values["BATCH"] == (32, 64)
     assert section.values["TARGET"] == (0.85,)
@@ -177,7 +177,8 @@ def test_the_echo_contains_all_settings_and_marks_defaults() -> None:
     assert "1              SEED         (default)" in lines
     assert "0.85           TARGET" in lines
     assert "5              PENALTY      (default)" in lines
-    assert {line.split()[1 if "GROUPS" not in line else 2] for line in lines[:3]} == {"OUTPUT", "LEVEL", "SEED"}
+    first = {line.split()[1 if "GROUPS" not in line else 2] for line in lines[:4]}
+    assert first == {"OUTPUT", "SYSTEM", "LEVEL", "SEED"}
     names = [key.name for section in ("", "ensemble") for key in keys_of(section)]
     assert names == [word for line in lines for word in line.split() if word in keys_by_name()]
 

@@ -96,7 +96,7 @@ def test_the_command_line_changes_only_the_named_section() -> None:
         ("[comm]\n1 2 DEGREE", ["line 4", "GROUPS has 1, DEGREE 2 values"]),
         ("[comm]\n2 GROUPS\n2 DEGREE", ["line 4", "GROUPS 2 x DEGREE 2 needs 4 ranks; allowed: up to 3"]),
         ("[comm]\n4 DEGREE", ["line 4", "GROUPS 0 x DEGREE 4 needs 4 ranks"]),
-        ("[kernel]\n", ["[kernel] is unknown (kernel looks like kernels); allowed: [kernels] [comm] [ensemble]"]),
+        ("[kernel]\n", ["[kernel] is unknown (kernel looks like kernels); allowed: [kernels] [comm] [health]"]),
     ],
 )  # fmt: skip
 def test_illegal_tables_are_refused(text: str, reasons: list[str]) -> None:

@@ -20,7 +20,7 @@ from hpcai.estimate import Rank, Rates
 from hpcai.inputfile import Case, Problem, parse
 from hpcai.machine import launcher
 from hpcai.machine.memory import Limit
-from hpcai.plan import planner, step_rate
+from hpcai.plan import machine, planner, step_rate
 from hpcai.plan.planner import Plan, PlannedTest
 from hpcai.plan.requirements import requirements
 from hpcai.preflight import case_checks
@@ -226,7 +226,7 @@ def test_ranks_of_a_node_are_counted(
         monkeypatch.delenv(name, raising=False)
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    assert planner.ranks_of_node(ranks, places, most) == here
+    assert machine.ranks_of_node(ranks, places, most) == here
 
 
 def test_the_time_of_a_search_is_its_first_limit() -> None:

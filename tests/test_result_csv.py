@@ -8,6 +8,7 @@ from small_run import golden
 
 from hpcai.ranking.lines import lines_of
 from hpcai.record.loading import result_of
+from hpcai.record.problem import RunValue
 from hpcai.record.result import Result
 from hpcai.report.entries import result_csv
 
@@ -27,7 +28,7 @@ def test_each_line_says_where_and_when() -> None:
     assert len(lines(result)) == len(result.tests) > 1
     for line in lines(result):
         assert (line["site"], line["version"]) == (result.input.headers[0], result.version)
-        assert line["system"] == f"{result.environment.processor} x 1 node"
+        assert line["system"] == line["machine"] == f"{result.environment.processor} x 1 node"
         assert (line["ranks"], line["nodes"], line["date"]) == ("2", "1", result.date)
         assert line["status"] == "UNOFFICIAL"
 
@@ -35,6 +36,15 @@ def test_each_line_says_where_and_when() -> None:
 def test_the_system_is_called_as_in_lists() -> None:
     result = result_of(golden())
     assert {line["system"] for line in lines(result)} == {line.system for line in lines_of(result, "here")}
+
+
+def test_a_named_system_stands_before_its_machine() -> None:
+    result = result_of(golden())
+    run = {**result.input.run, "SYSTEM": RunValue(value="Some System, GPU part", default=False)}
+    result = structs.replace(result, input=structs.replace(result.input, run=run))
+    for line in lines(result):
+        assert line["system"] == f"Some System, GPU part, {line['machine']}"
+    assert {line.system for line in lines_of(result, "here")} == {line["system"] for line in lines(result)}
 
 
 @pytest.mark.parametrize(

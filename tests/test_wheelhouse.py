@@ -131,7 +131,7 @@ def test_wheelhouse_replaces_every_index(machine: Machine) -> None:
     (machine.checkout / "my wheels").mkdir()
     (machine.checkout / "my wheels/any.whl").touch()
     assert machine.make("install", MPI="wheel", WHEELHOUSE="my wheels").returncode == 0
-    assert "install --no-index --find-links my wheels -c constraints.txt -e .[test" in machine.asked
+    assert "install --no-index --find-links my wheels -c constraints.txt -e .[page" in machine.asked
 
 
 def test_a_wheelhouse_without_wheels_is_reported(machine: Machine) -> None:
@@ -147,7 +147,7 @@ def test_packages_of_the_site_are_used_in_their_versions(machine: Machine) -> No
     assert (machine.checkout / ".venv/made").read_text() == "-m venv .venv\n"
     assert machine.make("clean", "install", SYSTEM="yes").returncode == 0
     assert (machine.checkout / ".venv/made").read_text() == "-m venv --system-site-packages .venv\n"
-    assert "-c .venv/constraints.txt -e .[test] torch\n" in machine.asked
+    assert "-c .venv/constraints.txt -e .[page] torch\n" in machine.asked
     pinned = {line.partition("==")[0] for line in (machine.checkout / ".venv/constraints.txt").read_text().splitlines()}
     assert "numpy" in pinned and not {"torch", "typing_extensions"} & pinned
 

@@ -70,7 +70,7 @@ def _is_no_header(line: Line) -> bool:
         name, rest = _name(section), line.text[section.end() :].strip(" \t")
         return name in section_names() or looks_like([name], section_names()) is not None or rest[:1] in ("", "#", "!")
     words, key = _split(line.words)
-    if key is None or not words or read(key, words)[1]:
+    if key is None or not words or key.kind == "text" or read(key, words)[1]:
         return False
     return all(map(is_number, words)) or line.words[len(words)].isupper()
 
@@ -85,6 +85,8 @@ def _split(words: list[str]) -> tuple[list[str], Key | None]:
     begin = 1 if len(keys) > 1 and keys[1] and words[0] in keys[1].choices else 0
     for index, key in enumerate(keys[begin:], begin):
         if key:
+            own = words[index:]  # a text may have the KEY's name as a word; the KEY is then the one in capitals
+            index += own.index(key.name) if key.kind == "text" and key.name in own else 0
             return words[:index], key
     return words, None
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 Value = int | float | str
 Setting = Value | tuple[Value, ...]  # value in one case: all values of a listed KEY, else one
-Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power", "limit", "split"]
+Kind = Literal["integer", "real", "choice", "dataset", "folder", "shapes", "power", "limit", "split", "text"]
 Bounds = Literal["[]", "[)", "(]", "()"]
 
 # Groups of KEYs: a section has those of the groups that it declares.
@@ -17,6 +17,7 @@ MOST_VALUES = 20
 MOST_TESTS = 10_000
 MOST_COLUMNS = 185  # width of the values of one KEY, so that no echoed line exceeds 200 columns
 MOST_FOLDER = 100
+MOST_TEXT = 100
 PATH = "PATH"
 
 
@@ -77,6 +78,8 @@ class Key:
             return "replicas x shards x stages, as 2x1x2; their product is DEGREE"
         if self.choices and self.kind not in ("power", "limit"):
             return " | ".join(self.choices)
+        if self.kind == "text":
+            return f"words without # and !, none of them a KEY, up to {MOST_TEXT} characters"
         if self.kind == "folder":
             return f"a name of letters, digits and . _ - that does not start with a dot, up to {MOST_FOLDER} characters"
         noun = "a whole number" if self.kind == "integer" else "a number"

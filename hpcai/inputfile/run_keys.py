@@ -4,6 +4,8 @@ from typing import Any
 
 from hpcai.inputfile.key import Key, Kind
 
+UNNAMED = "unnamed"  # SYSTEM of runs that name none
+
 
 def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
     return Key(name=name, kind=kind, help=help, sweep=False, **rest)
@@ -11,6 +13,7 @@ def _of_run(name: str, kind: Kind, help: str, **rest: Any) -> Key:
 
 RUN_KEYS = (
     _of_run("OUTPUT", "folder", "name of the result folder", default="hpcai"),
+    _of_run("SYSTEM", "text", "name of the system in report, result.csv and lists", default=UNNAMED),
     _of_run(
         "LEVEL",
         "choice",

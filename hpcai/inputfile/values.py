@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from decimal import Context, Decimal
 
-from hpcai.inputfile.key import MOST_COLUMNS, MOST_FOLDER, PATH, Key, Value
+from hpcai.inputfile.key import MOST_COLUMNS, MOST_FOLDER, MOST_TEXT, PATH, Key, Value
 from hpcai.inputfile.keys import keys_by_name
 from hpcai.inputfile.mistakes import looks_like, shown
 from hpcai.inputfile.split import parsed
@@ -20,6 +20,7 @@ def read(key: Key, words: Sequence[str]) -> tuple[tuple[Value, ...], list[str]]:
     """The values of a KEY given by words, and a mistake (then the values are meaningless)."""
     if not words:
         return (), [f"{key.name} has no value before it; allowed: {key.allowed}"]
+    words = [" ".join(words)] if key.kind == "text" else words
     if len(words) > key.most:
         allowed = f"at most {key.most} values" if key.most > 1 else "one value"
         return (), [f"{key.name} takes {allowed}, here are {len(words)}"]
@@ -67,6 +68,7 @@ def _value(key: Key, word: str) -> Value:
         "power": _power,
         "limit": _limit,
         "split": _split,
+        "text": _text,
     }
     return readers[key.kind](key, word)
 
@@ -136,6 +138,18 @@ def _folder(key: Key, word: str) -> Value:
         raise ValueError(f"{shown(word, 40)} is no plain folder name")
     if word.upper() in keys_by_name():
         raise ValueError(f"{word} is a KEY")
+    return word
+
+
+def _text(key: Key, word: str) -> Value:
+    """Free text that the grammar reads back: without comments, sections and KEYs."""
+    if re.search(r"[#!]|^\[", word):
+        raise ValueError(f"{shown(word, 40)} holds # or !, or begins with [")
+    others = (part for part in word.split() if part.upper() != key.name or part == key.name)
+    if named := next((part for part in others if part.upper() in keys_by_name()), ""):
+        raise ValueError(f"{named} is a KEY")
+    if len(word) > MOST_TEXT:
+        raise ValueError(f"{shown(word, 40)} has {len(word)} characters")
     return word
 
 

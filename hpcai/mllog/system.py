@@ -11,7 +11,7 @@ import torch
 from hpcai.machine import device as devices
 from hpcai.machine import processors
 from hpcai.record.result import Result
-from hpcai.results.cells import machine_name
+from hpcai.results.cells import system_name
 
 GIB = 2**30
 # What no program can find out, or what is not asked of a node: to be filled in by hand.
@@ -35,7 +35,7 @@ def _submission(head: Result) -> dict[str, str]:
         "submitter": head.input.headers[0],
         "division": "open",
         "status": "Research, Development, or Internal (RDI)",
-        "system_name": machine_name(head.environment),
+        "system_name": system_name(head),
         "number_of_nodes": str(head.environment.nodes),
     }
 

@@ -13,7 +13,8 @@ from hpcai.inputfile import Case
 from hpcai.machine import device as devices
 from hpcai.machine import memory
 from hpcai.machine.memory import Limit
-from hpcai.plan.planner import limit_of_rank, rank_of, refuse, rows
+from hpcai.plan.machine import limit_of_rank
+from hpcai.plan.planner import rank_of, refuse, rows
 from hpcai.plan.requirements import requirements
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import opened

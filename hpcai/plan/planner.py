@@ -16,15 +16,15 @@ from hpcai.estimate import Rank
 from hpcai.inputfile import Case, Problem
 from hpcai.machine import caches, launcher, memory
 from hpcai.machine import device as devices
-from hpcai.machine.affinity import cores, own_cpus
 from hpcai.machine.memory import Limit
+from hpcai.plan.machine import described
+from hpcai.plan.node import THIS_ONE, PlannedNode
 from hpcai.plan.requirements import requirements
 from hpcai.preflight.case_checks import check
 from hpcai.preflight.library_loading import load
 from hpcai.workloads.registry import workload
 
 GIB = 2**30
-CROWDED = 8  # at most so many ranks on each core of a node
 MPI_BYTES = 16 * 2**20  # bytes of MPI in a process, where they cannot be measured
 PEERS_BYTES = 4 * 2**20  # additional bytes with several ranks: shared memory
 BYTES_AFTER_TABLES = 48 * 2**20  # bytes that libraries keep for a table's many shapes: plans and machine code
@@ -46,7 +46,8 @@ MPI.Finalize()
 class PlannedTest:
     """What a test needs: steps of a model (None: it trains none), bytes of a rank by purpose, seconds by phase.
 
-    nbytes: of a rank, the baseline included. lack: why the test does not fit, empty if it does; then it has no phases.
+    nbytes: of a rank, the baseline included. lack: why the test does not fit, empty if it does; then, or if no
+    step can be timed here, it has no phases.
     """
 
     case: Case
@@ -64,7 +65,10 @@ class PlannedTest:
 
 @dataclass(frozen=True)
 class Plan:
-    """The tests of a problem on `ranks` ranks, `node_ranks` of them on each node; `baseline`: bytes of a bare rank."""
+    """The tests of a problem on `ranks` ranks, `node_ranks` of them on each node; `baseline`: bytes of a bare rank.
+
+    notes: the nodes that are planned for, and how this machine differs from them.
+    """
 
     ranks: int
     node_ranks: int
@@ -72,6 +76,7 @@ class Plan:
     baseline: int
     limit: Limit
     tests: tuple[PlannedTest, ...]
+    notes: tuple[str, ...] = ()
 
 
 def rank_of(device: torch.device, free: int, node_ranks: int, threads: int) -> Rank:
@@ -111,53 +116,31 @@ def shortage(case: Case, needed: Mapping[str, int], baseline: int, limit: Limit)
     )
 
 
-def limit_of_rank(device: torch.device, node_ranks: int) -> Limit:
-    """Bytes that a rank like this one may use: of its GPU, or an equal share of the node's memory."""
-    if device.type == "cuda":
-        return Limit(devices.free_memory(device), f"the free memory of {devices.name(device)}")
-    free = memory.available()
-    return Limit(free.nbytes // node_ranks, _shared(free.source, node_ranks))
-
-
-def _shared(source: str, ranks: int) -> str:
-    return f"{source}, shared by {ranks} ranks" if ranks > 1 else source
-
-
-def plan(problem: Problem, ranks: int) -> Plan:
-    """The plan of a problem on `ranks` ranks of nodes like this one."""
-    device, gpus, processors = devices.first(), devices.accelerators(), len(cores(own_cpus()))
-    here = ranks_of_node(ranks, gpus, 1) if gpus else ranks_of_node(ranks, processors, CROWDED)
-    threads = max(1, processors // here)
-    devices.prepare(device, threads)
-    cases = problem.cases(ranks, gpus)
-    baseline = mpi_bytes() + PEERS_BYTES + load(cases, device, compiled=False)
-    check(cases, device)
-    sharers, own = (1, 0) if gpus else (here, memory.resident())
-    free = limit_of_rank(device, 1)
-    limit = Limit((free.nbytes + own) // sharers, _shared(free.source, sharers))
-    held = 0 if gpus else baseline
-    rank = rank_of(device, max(0, limit.nbytes - held), here, threads)
-    crowds = {case.index: 1.0 if gpus else _ranks_per_core(case, here, processors) for case in cases}
-    tests = (
-        planned_test(case, device, held, limit, rank, crowds[case.index], bytes_after_tables(cases, case))
-        for case in cases
+def plan(problem: Problem, ranks: int, node: PlannedNode = THIS_ONE) -> Plan:
+    """The plan of a problem on `ranks` ranks of such nodes; InputError if their description is impossible."""
+    machine = described(node, ranks)
+    devices.prepare(machine.here, min(machine.threads, machine.cores_here))
+    cases = problem.cases(ranks, machine.gpus)
+    baseline = mpi_bytes() + PEERS_BYTES + load(cases, machine.here, compiled=False)
+    check(cases, machine.here)
+    limit = machine.limit(memory.resident())
+    held = 0 if machine.gpus else baseline
+    rank = Rank(
+        machine.threads, max(0, limit.nbytes - held), machine.ranks, caches.last_level(), machine.gpus > 0, machine.link
     )
-    return Plan(ranks, here, processors, held, limit, tuple(tests))
+
+    def planned(case: Case) -> PlannedTest:
+        crowd = 1.0 if machine.gpus else _ranks_per_core(case, machine.ranks, machine.cores)
+        kept = bytes_after_tables(cases, case)
+        return planned_test(case, machine.device, held, limit, rank, crowd, kept, machine.timed)
+
+    return Plan(ranks, machine.ranks, machine.cores, held, limit, tuple(map(planned, cases)), machine.notes(ranks))
 
 
 def _ranks_per_core(case: Case, here: int, processors: int) -> float:
     """Number of ranks of a test that share a core, with `here` ranks on the node; idle ranks take no time."""
     active = case.groups * case.degree if "GROUPS" in case.settings else here
     return max(1.0, min(here, active) / processors)
-
-
-def ranks_of_node(ranks: int, processors: int, most: int) -> int:
-    """Number of ranks on a node: as many as a launcher started here, else all that one node can hold.
-
-    `processors` are the node's GPUs or cores; with more than `most` ranks for each, several nodes are assumed.
-    """
-    local = next((int(os.environ[name]) for name in launcher.LOCAL_SIZES if os.environ.get(name, "").isdecimal()), 0)
-    return local or (ranks if ranks <= most * processors else processors)
 
 
 @lru_cache
@@ -189,12 +172,14 @@ def planned_test(
     rank: Rank,
     crowd: float = 1.0,
     before: Mapping[str, int] | None = None,
+    timed: bool = True,
 ) -> PlannedTest:
     """The plan of one case on ranks like `rank`.
 
-    `crowd` ranks share a processor; `before` are bytes kept by libraries after earlier tests.
+    `crowd` ranks share a processor; `before` are bytes kept by libraries after earlier tests. timed: whether steps can
+    be timed here; else it has no phases.
     """
     needs, needed = requirements(case.workload), {**rows(case, device, rank), **(before or {})}
     lack = shortage(case, needed, baseline, limit)
-    taken = needs.seconds(case, device, rank, crowd) if not lack else {}
+    taken = needs.seconds(case, device, rank, crowd) if timed and not lack else {}
     return PlannedTest(case, needs.steps(case), needed, baseline + estimate.total(needed), taken, lack)

@@ -7,6 +7,7 @@ from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Facts, Rank
+from hpcai.estimate.communication import exposed
 from hpcai.inputfile import Case
 from hpcai.inputfile.split import DATA
 from hpcai.kernels.check import converts
@@ -57,9 +58,12 @@ def training_memory(case: Case, device: torch.device, rank: Rank) -> Bytes:
 
 
 def training_seconds(case: Case, device: torch.device, rank: Rank, crowd: float) -> Seconds:
-    """Seconds by phase."""
+    """Seconds by phase; those of a rank that waits for sums of gradients come on top of training."""
     dataset = opened(case)
-    return seconds(case, dataset, network(case, dataset), first_shard(case), device, crowd)
+    graph, steps = network(case, dataset), first_shard(case).steps * case.epochs
+    found = seconds(case, dataset, graph, first_shard(case), device, crowd)
+    waits = exposed(graph, case.settings, found["training"] / steps, rank.ranks, rank.link, rank.accelerated)
+    return {**found, "communication": steps * waits}
 
 
 def first_shard(case: Case) -> Shard:

@@ -6,13 +6,14 @@ from dataclasses import replace
 
 from hpcai.formulas.eligibility import INVALID
 from hpcai.formulas.precision import PRECISIONS
+from hpcai.inputfile.run_keys import UNNAMED
 from hpcai.ranking.lines import size, target
 from hpcai.ranking.report_checks import exponent_of, rank_of
 from hpcai.ranking.report_notes import dataset_of, network_of, status_of
 from hpcai.ranking.report_parser import Report, ReportedRow
 from hpcai.ranking.submission import PER_WATT, REPORTED, Apart, Line, ListKey, Submission
 from hpcai.report.energy import NAMES
-from hpcai.results.cells import cell
+from hpcai.results.cells import cell, named
 
 FIXED_WATTS = NAMES["fixed"]
 MACHINE = re.compile(r"(\d+) nodes?; rank 0 on (.*), \d+ CPUs, \S+ GiB, device (.*), .*")
@@ -90,11 +91,13 @@ def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
 
 
 def _system(report: Report) -> str:
+    name = cell(" ".join(report.settings.get(("", "SYSTEM"), (UNNAMED,))))
     found = MACHINE.fullmatch(report.notes.get("Machine", ""))
     if not found:
         return ""
     device = found[2] if found[3] == "cpu" else found[3]
-    return f"{cell(device)} x {found[1]} node{'s' * (found[1] != '1')}"
+    machine = f"{cell(device)} x {found[1]} node{'s' * (found[1] != '1')}"
+    return named(name, machine)
 
 
 def _framework(report: Report) -> str:

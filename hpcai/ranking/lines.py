@@ -9,7 +9,7 @@ from hpcai.ranking.submission import MOST_REASON, PER_WATT, VERIFIED, Line, List
 from hpcai.record.entry import Row
 from hpcai.record.result import Result, Summary
 from hpcai.report.closing import summary_of
-from hpcai.results.cells import cell, machine_name
+from hpcai.results.cells import cell, system_name
 from hpcai.results.summary import best_test, ranking_score
 from hpcai.workloads import registry
 
@@ -136,7 +136,7 @@ def _machine(result: Result) -> dict[str, Any]:
     environment = result.environment
     return {
         "site": cell(result.input.headers[0]),
-        "system": machine_name(environment),
+        "system": system_name(result),
         "accelerators": environment.accelerators * environment.nodes,
         "ranks": environment.ranks,
         "framework": cell(f"torch {environment.packages.get('torch', '')}".strip()),

@@ -52,7 +52,7 @@ def banner(result: Result) -> str:
         "",
         "The following parameter values will be used:",
         "",
-        *echo(problem_of(given)),
+        *map(free, echo(problem_of(given))),
         "",
         *_options(given.overrides),
         *_machine(result.environment),

@@ -13,7 +13,7 @@ from hpcai.record.result import Result
 from hpcai.report import memory, telemetry
 from hpcai.report.text import layer_line, printed
 from hpcai.results.assembly import ended, rows_of
-from hpcai.results.cells import cell, machine_name, spreadsheet_safe
+from hpcai.results.cells import cell, machine_name, spreadsheet_safe, system_name
 from hpcai.results.layers import of_test
 from hpcai.workloads import registry
 
@@ -56,7 +56,8 @@ def _machine(result: Result) -> dict[str, object]:
     environment = result.environment
     return {
         "site": spreadsheet_safe(cell(result.input.headers[0])),
-        "system": spreadsheet_safe(machine_name(environment)),
+        "system": spreadsheet_safe(system_name(result)),
+        "machine": spreadsheet_safe(machine_name(environment)),
         "date": result.date,
         "version": result.version,
         "ranks": environment.ranks,

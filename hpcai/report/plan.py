@@ -20,7 +20,8 @@ HEADER = (
 LACKING, NONE = "does not fit", "-"
 EXPLANATION = (
     "GiB per rank: most at any moment, process and libraries (the baseline) included; on a GPU, of its own memory.",
-    "Seconds: from steps timed on this machine, start-up excepted; communication between ranks comes on top.",
+    "Seconds: from steps timed on this machine, start-up excepted; where several ranks train a model also what sums of",
+    "gradients take longer than the backward pass, without latencies.",
 )
 
 
@@ -41,14 +42,14 @@ def _lines(name: str, planned: Plan) -> Iterator[str]:
     yield "-" * len(HEADER)
     for index, test in enumerate(tests, start=1):
         yield _row(index, test, ranks)
-    whole = LACKING if any(test.lack for test in tests) else f"{sum(test.seconds for test in tests):.1f}"
+    phases = [phase for test in tests for phase in test.phases.values()]
+    whole = LACKING if any(test.lack for test in tests) else _seconds(phases)
     yield f"{'in all':<8} {whole:>{len(HEADER) - 9}}"
     yield from EXPLANATION
     *untrained, last = [f"[{each.name}]" for each in registry.workloads() if not each.trains]
     yield f"Tests of {', '.join(untrained)} and {last} have no network: their seconds are about what measuring takes."
     here = planned.node_ranks
-    if here < ranks:
-        yield f"Nodes: like this one, {here} ranks on each"
+    yield from planned.notes
     if here > planned.processors:
         yield f"Warning: {here} ranks on {planned.processors} cores: each test takes so much longer"
     yield f"A rank may use {planned.limit.nbytes / GIB:.3f} GiB, by {planned.limit.source}"
@@ -61,12 +62,17 @@ def _row(index: int, test: PlannedTest, ranks: int) -> str:
     batch, groups, degree = (settings.get(name, NONE) for name in ("BATCH", "GROUPS", "DEGREE"))
     idle = NONE if groups == NONE else ranks - test.case.groups * test.case.degree
     steps = NONE if test.steps is None else test.steps
-    seconds = LACKING if test.lack else f"{test.seconds:.1f}"
+    seconds = LACKING if test.lack else _seconds([*test.phases.values()])
     network, precision, kernels = _trained(test.case)
     return (
         f"{index:>5} {batch:>6} {groups:>6} {degree:>6} {idle:>11}  "
         f"{network:<11} {precision:<9} {kernels:<7} {steps:>9} {test.nbytes / GIB:>13.3f} {seconds:>12}"
     )
+
+
+def _seconds(phases: Sequence[float]) -> str:
+    """Their sum; of tests that cannot be timed here nothing."""
+    return f"{sum(phases):.1f}" if phases else NONE
 
 
 def _trained(case: Case) -> tuple[str, str, str]:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:  # imported late: the declarations import the module of KEYs, 
 PACKAGES = (
     "hpcai.workloads.kernels",
     "hpcai.workloads.comm",
+    "hpcai.workloads.health",
     "hpcai.workloads.ensemble",
     "hpcai.workloads.weather",
     "hpcai.workloads.nas",

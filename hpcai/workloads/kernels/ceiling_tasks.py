@@ -43,8 +43,8 @@ def _peak(ceiling: Ceiling, measuring: MeasuringRanks) -> Task:
 def _of_vectors(ceiling: Ceiling, measuring: MeasuringRanks, rank: Rank) -> Task:
     length = measuring.least(triad_length(rank))
     if ceiling.kernel == COPY.name:
-        return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: (*_vectors(length),))
-    return _task(TRIAD, TriadShape(length), f"length{length}", ceiling, lambda: _both_ways(_vectors(length)))
+        return _task(COPY, CopyShape(length), f"length{length}", ceiling, lambda: (*vectors(length),))
+    return _task(TRIAD, TriadShape(length), f"length{length}", ceiling, lambda: _both_ways(vectors(length)))
 
 
 def _numbers(dtype: str) -> tuple[Numbers, Numbers]:
@@ -57,7 +57,8 @@ def _both_ways(vectors: Vectors) -> tuple[Vectors, Vectors]:
     return vectors, Vectors(vectors.c, vectors.b)
 
 
-def _vectors(length: int) -> Vectors:
+def vectors(length: int) -> Vectors:
+    """Operands of a triad, drawn; the same on every rank."""
     generator = np.random.Generator(np.random.Philox(1))
     return Vectors(*(np.resize(generator.standard_normal(DRAWN), length) for _ in range(2)))
 

@@ -18,7 +18,7 @@ from hpcai.kernels.spec import INPUT_GRADIENT
 from hpcai.kernels.verify import drawn, second_set
 from hpcai.machine import caches, memory
 from hpcai.opcount.products import PRODUCT, Product, automatic, requested, squares, types_of_squares
-from hpcai.plan.planner import limit_of_rank
+from hpcai.plan.machine import limit_of_rank
 from hpcai.preflight import block_timing, processor_cycles
 from hpcai.preflight.processor_cycles import faster_of
 from hpcai.results.measured import Stopped

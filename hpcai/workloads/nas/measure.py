@@ -27,7 +27,7 @@ from hpcai.estimate.search import IMAGES
 from hpcai.formulas import trial_schedule
 from hpcai.inputfile import Case
 from hpcai.machine import memory
-from hpcai.plan.planner import limit_of_rank
+from hpcai.plan.machine import limit_of_rank
 from hpcai.plan.training_requirements import facts
 from hpcai.preflight.case_checks import network
 from hpcai.results.measured import Stopped
