@@ -37,16 +37,30 @@ def holder(document: Any, path: Where) -> Any:
 
 
 def verified(result: Json, folder: Path) -> list[str]:
-    """The findings of the verification of a result on disk."""
+    """The findings of the verification of a result on disk, but for fields that made-up results lack."""
+    return found_in(_written(result, folder))
+
+
+def verified_whole(result: Json, folder: Path) -> list[str]:
+    """All findings of the verification of a result on disk."""
+    return verify.differences(_written(result, folder))
+
+
+def _written(result: Json, folder: Path) -> Path:
     path = folder / "result.json"
     path.write_text(json.dumps(result, ensure_ascii=False), "utf-8")
-    return found_in(path)
+    return path
+
+
+def differences(path: Path) -> list[str]:
+    """The differences that a verification of a file finds, but for fields that made-up results lack."""
+    return [line for line in verify.differences(path) if not line.endswith(" is missing")]
 
 
 def found_in(path: Path) -> list[str]:
-    """The findings of the verification of a file, also of one that is no result."""
+    """The same, also of a file that is no result."""
     try:
-        return verify.differences(path)
+        return differences(path)
     except InputError as error:
         return [str(error)]
 

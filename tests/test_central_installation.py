@@ -56,7 +56,7 @@ def contents(folder: Path) -> dict[Path, int]:
     return {path: path.lstat().st_mtime_ns for path in folder.rglob("*")}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_another_user_runs_it_from_his_own_folder(places: tuple[Path, Path, Path]) -> None:
     central, python, own = places
     of_wheel = next(Path(sys.prefix, "lib").glob("libmpi.so.[0-9]*"), None)

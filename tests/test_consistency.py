@@ -36,6 +36,8 @@ UNPROVEN = {
     "raw.models.reached_epochs_sum", "raw.models.reached_epochs_max", "raw.step_seconds.mean",
     "raw.step_seconds.median", "raw.step_seconds.p95", "raw.busy_seconds.min", "raw.busy_seconds.mean",
     "raw.busy_seconds.max", "raw.busy_seconds.slowest_rank", "raw.waiting_seconds.data",
+    *(f"raw.ensemble.recount.{name}" for name in ("correct", "agreeing_pairs", "bag_evaluated", "bag_correct")),
+    *(f"raw.ensemble.recount.members_{name}" for name in ("sum", "min", "max")),  # their file has them
     "raw.energy.seconds",  # of a whole node at least 2 s would make scores
     "raw.loading.load_seconds", "raw.loading.wait_seconds",
     "raw.waiting_seconds.communication", "raw.execution.late_graphs", "raw.execution.buckets", "memory.peak_bytes",

@@ -15,7 +15,7 @@ from launch import BENCH, ROOT, mpirun, wait_until
 from machine_requirements import missing
 from slurm_cluster import Cluster, obstacle
 
-pytestmark = [pytest.mark.slow, pytest.mark.slurm]
+pytestmark = pytest.mark.slurm
 SCRIPT = str(ROOT / "contrib/slurm/hpcai.sbatch")
 PMI2 = ("--mpi=pmi2", sys.executable, str(BENCH))
 SMALL = """\
@@ -83,6 +83,7 @@ def hosts(found: Json) -> list[str]:
     return [rank["host"] for rank in found["ranks"]]
 
 
+@pytest.mark.slow
 def test_srun_starts_a_group_on_two_nodes_that_are_told_apart(cluster: Cluster, folder: Path) -> None:
     job = cluster.run("srun", "--nodes=2", "--ntasks=2", *PMI2, folder=folder)
     assert job.returncode == 0, job.stdout + job.stderr
@@ -94,6 +95,7 @@ def test_srun_starts_a_group_on_two_nodes_that_are_told_apart(cluster: Cluster, 
     assert verifies(folder)
 
 
+@pytest.mark.slow
 def test_srun_without_an_mpi_is_refused_with_the_types_to_name(cluster: Cluster, folder: Path) -> None:
     job = cluster.run("srun", "--nodes=2", "--ntasks=2", sys.executable, str(BENCH), folder=folder)
     assert job.returncode == 2 and not results(folder)
@@ -102,6 +104,7 @@ def test_srun_without_an_mpi_is_refused_with_the_types_to_name(cluster: Cluster,
     assert all(f"`srun --mpi={word}`" in line for word in ("pmi2", "pmix", "list"))
 
 
+@pytest.mark.exhaustive
 def test_more_ranks_than_processors_are_warned_of_on_stderr(cluster: Cluster, folder: Path) -> None:
     mpi, *program = PMI2
     one = ("taskset", "--cpu-list", str(min(os.sched_getaffinity(0))))
@@ -110,6 +113,7 @@ def test_more_ranks_than_processors_are_warned_of_on_stderr(cluster: Cluster, fo
     assert f"hpcai: WARNING: {warning}" in job.stderr and f"WARNING: {warning}" in job.stdout
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("place", [Path(sys.prefix), open_mpi.PLACE], ids=["own", "Open MPI"])
 def test_mpirun_inside_a_batch_job(cluster: Cluster, folder: Path, place: Path) -> None:
     if not (place / "bin/python").exists():
@@ -123,6 +127,7 @@ def test_mpirun_inside_a_batch_job(cluster: Cluster, folder: Path, place: Path) 
         assert hosts(found) == ["fake1", "fake2"] and found["environment"]["nodes"] == 2
 
 
+@pytest.mark.exhaustive
 def test_an_array_of_sizes_is_a_scaling_study(cluster: Cluster, folder: Path) -> None:
     settings = ("--set", "GROUPS=0", "DEGREE=1")
     own = {"HPCAI": str(ROOT), "PYTHON": sys.executable, "SIZES": "1 2 4"}
@@ -139,6 +144,7 @@ def test_an_array_of_sizes_is_a_scaling_study(cluster: Cluster, folder: Path) ->
     assert (folder / "figures/v3-fig5.csv").exists() and (folder / "figures/v3-fig5.png").exists()
 
 
+@pytest.mark.slow
 def test_a_job_that_is_stopped_is_requeued_and_goes_on(cluster: Cluster, folder: Path) -> None:
     own = {"HPCAI": str(ROOT), "PYTHON": sys.executable, "SIZES": "2"}
     settings = ("--set", "SAMPLES=1024", "EPOCHS=6")
@@ -156,6 +162,7 @@ def test_a_job_that_is_stopped_is_requeued_and_goes_on(cluster: Cluster, folder:
     assert verifies(folder)
 
 
+@pytest.mark.exhaustive
 def test_the_signal_before_the_limit_ends_a_run_in_order(cluster: Cluster, folder: Path) -> None:
     own = {"HPCAI": str(ROOT), "PYTHON": sys.executable, "SIZES": "2", "TRIES": "0"}
     limit = ("--time=1", "--signal=B:TERM@5")  # Slurm sends it up to half a minute before
@@ -166,6 +173,7 @@ def test_the_signal_before_the_limit_ends_a_run_in_order(cluster: Cluster, folde
     assert verifies(folder)
 
 
+@pytest.mark.exhaustive
 def test_a_cancelled_job_ends_in_order_and_is_not_requeued(cluster: Cluster, folder: Path) -> None:
     own = {"HPCAI": str(ROOT), "PYTHON": sys.executable, "SIZES": "2"}
     array = cluster.submit("--array=0", "--nodes=2", SCRIPT, "input.dat", *LONG, folder=folder, **own)
@@ -177,6 +185,7 @@ def test_a_cancelled_job_ends_in_order_and_is_not_requeued(cluster: Cluster, fol
     assert wait_until(lambda: cluster.states() == ["idle"] * 4, 60)
 
 
+@pytest.mark.exhaustive
 def test_the_time_limit_can_be_that_of_the_job(cluster: Cluster, folder: Path) -> None:
     ask = "import os; from hpcai.machine.scheduler import time_limit; print(time_limit('job', os.environ))"
     job = cluster.submit("--time=2", script(folder, f'{sys.executable} -c "{ask}"'), folder=folder)
