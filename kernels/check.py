@@ -98,9 +98,9 @@ def by_autograd(
     w.requires_grad_(WEIGHT_GRADIENT in directions)
     with torch.enable_grad():
         y = layer(x, w, shape)
-    if y.requires_grad:
-        y.register_hook(lambda _: g)  # given to `backward`, it would load 0.8 s of torch's compiler
-        y.sum().backward()
+        if y.requires_grad:
+            y.register_hook(lambda _: g)  # given to `backward`, it would load 0.8 s of torch's compiler
+            y.sum().backward()
     results = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}
     wanted = {name: tensor for name, tensor in results.items() if name in directions and tensor is not None}
     return {name: tensor.detach().float().cpu().numpy() for name, tensor in wanted.items()}
