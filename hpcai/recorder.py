@@ -36,6 +36,7 @@ from hpcai.results.lost_groups import lost_groups
 from hpcai.results.measured import Measured, Stopped
 from hpcai.results.summary import sealed
 from hpcai.verification import verify
+from hpcai.verification.completeness import missing
 
 # Time for writing files between tests: a fixed part, so that short tests are kept as well if a rank is killed, and a
 # share of the run's time. Each writing is of all tests: without a bound a sweep would take time quadratic in its tests.
@@ -151,7 +152,8 @@ class Recorder:
         """Read the files again; differences are printed on stderr and recorded, and make the result INVALID."""
         begun, known = clock.now(), self.result.unverified
         place = self._place
-        found = [difference for difference in (_differences(place) if place else []) if difference not in known]
+        read = [*_differences(place), *missing(self.result)] if place else []
+        found = [difference for difference in read if difference not in known]
         if found and len(known) < MOST_KEPT:
             self.line.clear()
             for difference in found[: MOST_KEPT - len(known)]:

@@ -37,30 +37,16 @@ def holder(document: Any, path: Where) -> Any:
 
 
 def verified(result: Json, folder: Path) -> list[str]:
-    """The findings of the verification of a result on disk, but for fields that made-up results lack."""
-    return found_in(_written(result, folder))
-
-
-def verified_whole(result: Json, folder: Path) -> list[str]:
-    """All findings of the verification of a result on disk."""
-    return verify.differences(_written(result, folder))
-
-
-def _written(result: Json, folder: Path) -> Path:
+    """The findings of the verification of a result on disk."""
     path = folder / "result.json"
     path.write_text(json.dumps(result, ensure_ascii=False), "utf-8")
-    return path
-
-
-def differences(path: Path) -> list[str]:
-    """The differences that a verification of a file finds, but for fields that made-up results lack."""
-    return [line for line in verify.differences(path) if not line.endswith(" is missing")]
+    return found_in(path)
 
 
 def found_in(path: Path) -> list[str]:
-    """The same, also of a file that is no result."""
+    """The findings of the verification of a file, also of one that is no result."""
     try:
-        return differences(path)
+        return verify.differences(path)
     except InputError as error:
         return [str(error)]
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Where, differences, found_in, holder, leaves, places, put, verified
+from alterations import Where, found_in, holder, leaves, places, put, verified
 from jsonschema import Draft202012Validator
 from sampled_parameters import IN_PARTS, of_part
 from small_run import rebuilt, renewed
@@ -57,11 +57,11 @@ def test_files_of_the_run_are_compared(tmp_path: Path) -> None:
     write_unlisted(tmp_path, result_of(searched()))
     names = ["report.txt", "result.csv", "result.json", "series.h5", "trials.csv"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
-    assert differences(tmp_path / "result.json") == []
+    assert verify.differences(tmp_path / "result.json") == []
     assert "trials.csv" in verify.sound_message(tmp_path / "result.json")
     text = (tmp_path / "trials.csv").read_text("utf-8")
     (tmp_path / "trials.csv").write_text(text.replace("widen", "wider", 1), "utf-8")
-    assert differences(tmp_path / "result.json") == ["trials.csv, line 3: not what the result file says"]
+    assert verify.differences(tmp_path / "result.json") == ["trials.csv, line 3: not what the result file says"]
 
 
 def derived() -> Iterator[tuple[Where, Any]]:

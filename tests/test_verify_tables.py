@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from alterations import Where, differences, leaves, other_values, put, verified
+from alterations import Where, leaves, other_values, put, verified
 from jsonschema import Draft202012Validator
 from result_with_tables import result_with_tables, tables_alone, with_tables
 from small_run import GOLDEN, rebuilt, renewed
@@ -63,7 +63,7 @@ def passes(path: Where, value: Any, folder: Path) -> bool:
 def test_sound_tables_with_their_files_are_verified(tmp_path: Path) -> None:
     write_unlisted(tmp_path, result_with_tables())
     assert {path.name for path in tmp_path.iterdir()} == {"result.json", "series.h5", *files.names()} - {"trials.csv"}
-    assert differences(tmp_path / "result.json") == []
+    assert verify.differences(tmp_path / "result.json") == []
     assert "with report.txt and result.csv and kernels.csv" in verify.sound_message(tmp_path / "result.json")
     Draft202012Validator(schema()).validate(with_tables())
 
@@ -158,13 +158,13 @@ def test_an_edited_file_of_the_run_is_detected(name: str, tmp_path: Path) -> Non
     write_unlisted(tmp_path, result_with_tables())
     path = tmp_path / name
     path.write_text(path.read_text("utf-8").replace("fp32", "fp64", 1).replace("world", "group", 1), "utf-8")
-    (found,) = differences(tmp_path / "result.json")
+    (found,) = verify.differences(tmp_path / "result.json")
     assert found.startswith(f"{name}, line ")
 
 
 def test_a_file_of_rows_that_the_result_lacks_is_detected(tmp_path: Path) -> None:
     write_unlisted(tmp_path, result_with_tables())
     write_unlisted(tmp_path, verify.rebuilt(load(GOLDEN / "result.json")))
-    assert differences(tmp_path / "result.json") == [
+    assert verify.differences(tmp_path / "result.json") == [
         f"{name}, line 1: not what the result file says" for name in ("kernels.csv", "collectives.csv")
     ]

@@ -1,4 +1,4 @@
-"""What only results of older schemas lack: a result of today's must have it, or its checks were left out."""
+"""What only older results lack: a result that is being made must have it, or checks of the run were left out."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ OLDER = "; null in older results"  # how the description of such a field ends
 
 
 def missing(result: Result) -> Iterator[str]:
-    """Names of the fields that are null although the schema is today's."""
+    """Names of the fields that are null in a result of this version."""
     for name, entries in (("tests", result.tests), ("tables", result.tables)):
         for index, entry in enumerate(entries):
             yield from (f"{name}[{index}]{path} is missing" for path in _missing(entry))

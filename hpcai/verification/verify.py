@@ -29,7 +29,6 @@ from hpcai.results.measured import Measured
 from hpcai.results.summary import sealed
 from hpcai.verification import folder
 from hpcai.verification.comparison import differences_of, first_difference
-from hpcai.verification.completeness import missing
 from hpcai.workloads import registry
 
 # Exceptions that a manipulated file can cause in arithmetic, look-ups and formats.
@@ -69,8 +68,7 @@ def _differences(path: Path, most_bytes: float) -> list[str]:
         different = differences_of(upgraded(document), expected)
         files_differ = _file_differences(path.parent, made, rendered=not is_older(document))
         listed = folder.differences(path, beside(stored), most_bytes)
-        absent = [] if is_older(document) else missing(stored)
-        return [*different, *contradictions(stored), *absent, *files_differ, *listed]
+        return [*different, *contradictions(stored), *files_differ, *listed]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
