@@ -131,10 +131,10 @@ def test_sums_of_gradients_take_what_the_backward_pass_does_not_hide() -> None:
 def test_the_program_plans_for_nodes_of_another_kind(tmp_path: Any) -> None:
     (tmp_path / "x.dat").write_text(ONE_GROUP)
     planned = [BENCH, tmp_path / "x.dat", "--plan", "--ranks", "512", *NODES.split()[:6], "--node-gpus", "0"]
-    slow, fast = (run_job([*planned, "--link", link], None) for link in ("0.001", "1000"))
+    slow, fast = (run_job([*planned, "--link", link], None) for link in ("0.0001", "1000"))
     assert slow.returncode == fast.returncode == 0, slow.stderr + fast.stderr
-    assert "Nodes: 8 of 64 ranks, 128 cores; 0.001 GB/s between them" in slow.stdout
+    assert "Nodes: 8 of 64 ranks, 128 cores; 0.0001 GB/s between them" in slow.stdout
     assert "Warning: planned on a machine of another kind" in slow.stdout
     assert "by --node-memory, shared by 64 ranks" in slow.stdout
     in_all = [float(text.stdout.split("in all")[1].split()[0]) for text in (slow, fast)]
-    assert in_all[0] > in_all[1] + 5  # a dozen steps of 0.6 s each
+    assert in_all[0] > in_all[1] + 5  # a dozen steps of 6 s each

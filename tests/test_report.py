@@ -85,10 +85,11 @@ def test_real_reports_agree_with_the_json(run: Callable[[], Run]) -> None:
 def test_the_table_of_a_real_run_agrees_with_the_json(run: Callable[[], Run]) -> None:
     text, result = (run().folder / "result.csv").read_text("utf-8"), run().result
     environment = result["environment"]
-    own = {"site": result["input"]["headers"][0], "system": f"{environment['processor']} x 1 node"}
+    machine = f"{environment['processor']} x 1 node"
+    own = {"site": result["input"]["headers"][0], "system": machine, "machine": machine}
     for cells, test in zip(csv.DictReader(io.StringIO(text)), result["tests"], strict=True):
         settings = {name.lower(): value for name, value in test["settings"].items()}
-        known = {**result, **environment, **own, **settings, **test, **test["scores"]}
+        known = {**result, **environment, **settings, **own, **test, **test["scores"]}
         for name, cell in cells.items():
             value = known[name]
             assert (cell == "") if value is None else (type(value)(cell) == value), name
