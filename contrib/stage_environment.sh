@@ -27,7 +27,7 @@ pack() {
 
 unpack() {
     local archive=$1 folder=$2 was identity
-    identity=$(stat -Lc '%n %s %Y' "$archive")
+    identity=$(stat -Lc '%n %s %y' "$archive")
     [ "$(cat "$folder/unpacked" 2>/dev/null)" != "$identity" ] || return 0
     mkdir -p "$folder"
     tar --extract --file "$archive" -C "$folder"

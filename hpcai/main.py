@@ -7,6 +7,7 @@ import os
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from time import sleep
 from typing import TYPE_CHECKING, NoReturn
 
 from hpcai import cli
@@ -15,6 +16,8 @@ from hpcai.machine import launcher, library_variables, memory, node_resources, s
 
 if TYPE_CHECKING:
     from hpcai.inputfile import Problem
+
+SPEAKS_FIRST = 2.0  # seconds in which the first rank prints
 
 
 def command() -> NoReturn:
@@ -148,7 +151,7 @@ def _benchmark(options: cli.Options) -> int:
     try:
         starting.start_mpi(os.environ)
     except LaunchError as error:
-        return _refuse(error)
+        return _refuse(error, patience=SPEAKS_FIRST)
     from hpcai.comm import rank_watch
     from hpcai.comm import world as worlds
     from hpcai.inputfile import parse
@@ -177,8 +180,13 @@ def _benchmark(options: cli.Options) -> int:
     return code
 
 
-def _refuse(error: HpcaiError, rank: int | None = None) -> int:
-    """The exit code of an error that all ranks have; the first rank prints it. rank: of its node, if of a node's."""
+def _refuse(error: HpcaiError, rank: int | None = None, patience: float = 0.0) -> int:
+    """The exit code of an error that all ranks have; the first rank prints it. rank: of its node, if of a node's.
+
+    patience: seconds that the others wait, where a launcher ends the job with the first rank that ends.
+    """
     if (launcher.environment_rank(os.environ) if rank is None else rank) == 0:
-        print(f"hpcai: {error}", file=sys.stderr)
+        print(f"hpcai: {error}", file=sys.stderr, flush=True)
+    else:
+        sleep(patience)
     return error.exit_code
