@@ -11,8 +11,8 @@ from hpcai.report import files
 RAW = golden()["tests"][0]["raw"]
 CORRECT, SAMPLES = RAW["ensemble"]["correct"], RAW["dataset"]["validation_samples"]
 VERIFIED = (
-    "every number follows from the raw measurements, with report.txt and result.csv and series.h5; UNOFFICIAL, "
-    "2 of 2 tests PASSED\n"
+    "every number follows from the raw measurements, with report.txt and result.csv and series.h5; "
+    "not evaluated again without predictions-1.h5 and predictions-2.h5; UNOFFICIAL, 2 of 2 tests PASSED\n"
 )
 
 
