@@ -25,7 +25,9 @@ def of_site(header: str, changes: tuple[str, ...] = (), more: int = 0) -> Result
     text = stored.input.text.replace(HEADER, header, 1)
     problem = parse(text, list(changes), name=stored.input.name)
     first, *others = stored.tests
-    better = structs.replace(first.raw.ensemble, correct=first.raw.ensemble.correct + more)
+    counts = first.raw.ensemble.recount
+    counted = structs.replace(counts, correct=counts.correct + more)
+    better = structs.replace(first.raw.ensemble, correct=first.raw.ensemble.correct + more, recount=counted)
     other = structs.replace(first.raw.phases, set_up=first.raw.phases.set_up + 1e-9 * crc32(header.encode()))
     first = structs.replace(first, raw=structs.replace(first.raw, ensemble=better, phases=other))
     return verify.rebuilt(structs.replace(stored, input=input_of(problem), tests=(first, *others)))
