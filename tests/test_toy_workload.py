@@ -157,7 +157,7 @@ def test_plan_schema_and_input_include_the_workload(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(INPUT)
     planned = hpcai(tmp_path, "--plan", "--ranks", "2")
     assert planned.returncode == 0 and "points: coordinates of the points" in planned.stdout
-    assert "[kernels], [comm] and [toy] have no network" in planned.stdout
+    assert "[kernels], [comm], [health] and [toy] have no network" in planned.stdout
     refused = hpcai(tmp_path, "--plan", "--set", "POINTS=0,7", "GOAL=5")
     assert refused.returncode == 2
     assert "POINTS: 0 is out of range; allowed: a whole number from 1 to 1073741824" in refused.stderr
