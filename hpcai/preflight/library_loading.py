@@ -46,7 +46,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
         burst(now, ITERATIONS)
         _normalise(any(crops(case.dataset) for case in trained))
     if any(case.degree > 1 for case in trained):
-        import_module("torch._dynamo")  # DistributedDataParallel asks it for a setting
+        import_module("torch._dynamo")  # for DistributedDataParallel, and backward passes of stages
     if trained:
         _train(trained[0], device)
         check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from hpcai.errors import HpcaiError, InputError
 from hpcai.study import drawing
-from hpcai.study.figure import Cell, Drawing, FigureOfFiles
+from hpcai.study.figure import Cell, Drawing
 from hpcai.study.figures import figure, names
 from hpcai.study.reading import read
 
@@ -34,7 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _make(name: str, paths: Sequence[Path], out: Path) -> None:
     chosen = figure(name)
-    made = chosen.of_files(paths) if isinstance(chosen, FigureOfFiles) else chosen.drawn(*read(paths, chosen))
+    made = chosen.of_files(paths, read)
     print(f"{chosen.title} ({chosen.paper})\n")
     print("\n".join(lines(made)))
     try:

@@ -1,7 +1,7 @@
 """Interface of a figure: which tests it takes, what may differ between them, and the table and curves it makes."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
@@ -50,22 +50,31 @@ class KernelTable:
 
 
 class Figure(ABC):
-    """A figure or table of a paper.
-
-    score: a score that its tests have; by default one of trainings of models together. varied: KEYs in which its tests
-    may differ, while they agree in all others; None: in all. made: what ours are, over the drawing. of_results: whether
-    it is drawn from results; else it needs none. of_tables: whether it has the tables of products too; they agree.
-    """
+    """A figure or table of a paper, or of projections. made: what ours are, over the drawing."""
 
     title: ClassVar[str]
     paper: ClassVar[str]
     x: ClassVar[str] = ""
     y: ClassVar[str] = ""
+    published: ClassVar[Published | None] = None
+    made: ClassVar[str] = "measured here"
+
+    @abstractmethod
+    def of_files(self, paths: Sequence[Path], read: "Read") -> Drawing:
+        """Table and curves of verified results; `read` is hpcai.study.reading.read, and raises its InputError."""
+
+
+class FigureOfTests(Figure):
+    """A figure of tests, and of the tables of products of their results.
+
+    score: a score that its tests have; by default one of trainings of models together. varied: KEYs in which its tests
+    may differ, while they agree in all others; None: in all. of_results: whether it is drawn from results; else it
+    needs none. of_tables: whether it has the tables of products too; they agree.
+    """
+
     score: ClassVar[str] = "valid_flops"
     varied: ClassVar[tuple[str, ...] | None] = ()
-    published: ClassVar[Published | None] = None
     of_tables: ClassVar[bool] = False
-    made: ClassVar[str] = "measured here"
     of_results: ClassVar[bool] = True
 
     def takes(self, test: Row) -> bool:
@@ -76,6 +85,9 @@ class Figure(ABC):
         """Tests of different families need not agree; by default all are of one."""
         return ""
 
+    def of_files(self, paths: Sequence[Path], read: "Read") -> Drawing:
+        return self.drawn(*read(paths, self))
+
     def drawn(self, tests: Sequence[Row], tables: Sequence[KernelTable]) -> Drawing:
         """Table and curves of tests and of the tables of products of their results."""
         return self.draw(tests)
@@ -85,12 +97,4 @@ class Figure(ABC):
         """Table and curves of tests that belong together, one at least; none if it is not of results."""
 
 
-class FigureOfFiles(Figure):
-    """A figure that needs more of its results than tests and tables of products, and reads them itself."""
-
-    @abstractmethod
-    def of_files(self, paths: Sequence[Path]) -> Drawing:
-        """Table and curves of verified results, InputError as of hpcai.study.reading."""
-
-    def draw(self, tests: Sequence[Row]) -> Drawing:
-        raise NotImplementedError("drawn by of_files")
+Read = Callable[[Sequence[Path], FigureOfTests], tuple[list[Row], list[KernelTable]]]

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from hpcai.networks import build
 from hpcai.opcount import Count, count
-from hpcai.study.figure import Cell, Drawing, Figure
+from hpcai.study.figure import Cell, Drawing, FigureOfTests
 from hpcai.study.scaling import GIGA
 
 DIRECTIONS = ("forward", "backward")
@@ -12,7 +12,7 @@ Pair = tuple[float | None, float | None]  # forward and backward
 UNPUBLISHED: Pair = (None, None)
 
 
-class OperationCounts(Figure):
+class OperationCounts(FigureOfTests):
     """A table of operation counts of ResNet-50 at 224 x 224 pixels and 1000 classes."""
 
     y = "10^9 operations of an image"

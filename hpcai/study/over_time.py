@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hpcai.machine.node_sensors import NAMES
 from hpcai.record.entry import Row
 from hpcai.record.machine import OverNodes, Telemetry
-from hpcai.study.figure import Cell, Curve, Drawing, Figure
+from hpcai.study.figure import Cell, Curve, Drawing, FigureOfTests
 
 SCALES = {"memory_bytes": 2.0**30, "gpu_memory_bytes": 2.0**30}
 QUANTITIES = {
@@ -16,7 +16,7 @@ QUANTITIES = {
 }
 
 
-class OverTime(Figure):
+class OverTime(FigureOfTests):
     """Shares in use over time, of several nodes mean, least and most; the table has means and maxima of all nodes."""
 
     x, y = "time, s", "share of time in use"

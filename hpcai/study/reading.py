@@ -7,13 +7,13 @@ from hpcai.errors import InputError
 from hpcai.record.entry import Row, Table
 from hpcai.record.result import Result
 from hpcai.results.comparable import facts_of
-from hpcai.study.figure import Figure, KernelTable
+from hpcai.study.figure import FigureOfTests, KernelTable
 from hpcai.verification.verified import verified_once
 
 MACHINE = ("processor", "device", "python", "packages")
 
 
-def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelTable]]:
+def read(paths: Sequence[Path], figure: FigureOfTests) -> tuple[list[Row], list[KernelTable]]:
     """PASSED tests of verified results that a figure takes, and the tables of products of all these results.
 
     InputError if there is no test, if tests or machines do not agree, or if there are results where none is needed.
@@ -31,7 +31,7 @@ def read(paths: Sequence[Path], figure: Figure) -> tuple[list[Row], list[KernelT
     return tests, [table for _, result in results for table in tables_of(result)]
 
 
-def tests_of(results: Sequence[tuple[Path, Result]], figure: Figure) -> list[Row]:
+def tests_of(results: Sequence[tuple[Path, Result]], figure: FigureOfTests) -> list[Row]:
     """The PASSED tests that a figure takes; InputError if there is none or they do not agree."""
     found = [test for _, result in results for test in result.tests if _counts(test, figure)]
     if not found:
@@ -50,11 +50,11 @@ def tables_of(result: Result) -> Iterator[KernelTable]:
             yield KernelTable(table.raw.ranks, rows)
 
 
-def _counts(test: Row, figure: Figure) -> bool:
+def _counts(test: Row, figure: FigureOfTests) -> bool:
     return test.verdict == "PASSED" and figure.takes(test)
 
 
-def agree(results: Sequence[Result], tests: Sequence[Row], figure: Figure) -> None:
+def agree(results: Sequence[Result], tests: Sequence[Row], figure: FigureOfTests) -> None:
     """InputError that names the first fact in which tests of a family, or machines, differ."""
     varied = figure.varied or ()
     first: dict[str, dict[str, object]] = {}

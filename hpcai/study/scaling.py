@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from hpcai.formulas import score
 from hpcai.record.entry import Row
 from hpcai.results.gains import GRID
-from hpcai.study.figure import Cell, Curve, Drawing, Figure
+from hpcai.study.figure import Cell, Curve, Drawing, FigureOfTests
 
 GIGA = 1e9
 COLUMNS = ("P", "Q", "ranks", "GFLOP/s", "Valid GFLOP/s", "samples/s", "quality", "parallel efficiency")
@@ -34,7 +34,7 @@ def columns(test: Row, reference: Row) -> tuple[Cell, ...]:
     return (test.p, test.q, ranks(test), *rates, scores.quality, efficiency(test, reference))
 
 
-class OverGrids(Figure):
+class OverGrids(FigureOfTests):
     """A figure whose tests differ in their process grid."""
 
     varied = GRID

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from hpcai.record.entry import Row
 from hpcai.results.gains import GRID
-from hpcai.study.figure import Curve, Drawing, Figure
+from hpcai.study.figure import Curve, Drawing, FigureOfTests
 from hpcai.study.figures import FIGURES
 from hpcai.study.scaling import GIGA, by_ranks, ranks
 
@@ -14,7 +14,7 @@ COLUMNS = (
 
 
 @FIGURES.register("aiperf_fig4")
-class AIPerfFig4(Figure):
+class AIPerfFig4(FigureOfTests):
     """OPS and regulated score over time; the table has the scores at the end by the number of groups."""
 
     title = "Scores of searches over time"

@@ -9,7 +9,7 @@ from hpcai.projection.fit import Fit, fit
 from hpcai.projection.machine import machine_of
 from hpcai.projection.measured import Measured, Observation, families
 from hpcai.projection.published import compared
-from hpcai.study.figure import Cell, Curve, Drawing, FigureOfFiles, Published
+from hpcai.study.figure import Cell, Curve, Drawing, Figure, Published, Read
 from hpcai.study.figures import FIGURES
 
 COLUMNS = ("training", "P", "Q", "ranks", "measured", "projected", "leave-one-out error, points")
@@ -28,7 +28,7 @@ def beside() -> Published:
 
 
 @FIGURES.register("projection")
-class Projection(FigureOfFiles):
+class Projection(Figure):
     """One model on more ranks, or as many models as measured, to eight times the ranks; band: leave-one-out error."""
 
     title = "Parallel efficiency measured and projected"
@@ -37,7 +37,7 @@ class Projection(FigureOfFiles):
     made = "measured here and projected"
     published = beside()
 
-    def of_files(self, paths: Sequence[Path]) -> Drawing:
+    def of_files(self, paths: Sequence[Path], read: Read) -> Drawing:
         if not paths:
             raise InputError("this figure is drawn from results, but none is given; allowed: result.json or its folder")
         return drawn(families(paths))

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.record.entry import Row
 from hpcai.results.gains import GRID
-from hpcai.study.figure import Cell, Curve, Drawing, Figure, KernelTable
+from hpcai.study.figure import Cell, Curve, Drawing, FigureOfTests, KernelTable
 from hpcai.study.figures import FIGURES
 from hpcai.study.scaling import GIGA, by_ranks, ranks
 from hpcai.workloads.kernels.scores import ceilings
@@ -15,7 +15,7 @@ Rates = dict[tuple[str, int], tuple[float | None, float | None]]  # by type of t
 
 
 @FIGURES.register("v2_fig1")
-class V2Fig1(Figure):
+class V2Fig1(FigureOfTests):
     """Rates of all ranks together: of the products in tables of the same results, and of the trainings."""
 
     title = "Rate of convolutions, matrix products and training"

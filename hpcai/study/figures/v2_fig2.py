@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 from hpcai.record.entry import Row
 from hpcai.record.plain import plain
-from hpcai.study.figure import Drawing, Figure
+from hpcai.study.figure import Drawing, FigureOfTests
 from hpcai.study.figures import FIGURES
 
 
 @FIGURES.register("v2_fig2")
-class V2Fig2(Figure):
+class V2Fig2(FigureOfTests):
     """Stacked shares, a bar for each network, each by its first test."""
 
     title = "Share of the operators' time by class"

@@ -6,7 +6,7 @@ from typing import ClassVar
 from hpcai.formulas import score
 from hpcai.record.entry import Row
 from hpcai.results.gains import GRID
-from hpcai.study.figure import Curve, Drawing, Figure, Published
+from hpcai.study.figure import Curve, Drawing, FigureOfTests, Published
 from hpcai.study.figures import FIGURES
 from hpcai.study.scaling import GIGA, by_ranks, efficiency, ranks
 
@@ -18,7 +18,7 @@ COLUMNS = (
 
 
 @FIGURES.register("v2_fig4")
-class V2Fig4(Figure):
+class V2Fig4(FigureOfTests):
     """Rate by ranks, a curve for each precision and type; references are tests of the same workload and data."""
 
     title = "Precision of the products and of the gradients"

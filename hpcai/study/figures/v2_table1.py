@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from hpcai.record.entry import Row
-from hpcai.study.figure import Curve, Drawing, Figure, Published
+from hpcai.study.figure import Curve, Drawing, FigureOfTests, Published
 from hpcai.study.figures import FIGURES
 from hpcai.study.repetitions import SEEDS, over_seeds
 
 
 @FIGURES.register("v2_table1")
-class V2Table1(Figure):
+class V2Table1(FigureOfTests):
     """Epochs to the target by seed; mean and coefficient of variation in the last rows."""
 
     title = "Epochs to the quality target, by seed"

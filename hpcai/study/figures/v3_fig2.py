@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 
 from hpcai.record.entry import Row
-from hpcai.study.figure import Curve, Drawing, Figure
+from hpcai.study.figure import Curve, Drawing, FigureOfTests
 from hpcai.study.figures import FIGURES
 from hpcai.study.repetitions import SEEDS, over_seeds
 
 
 @FIGURES.register("v3_fig2")
-class V3Fig2(Figure):
+class V3Fig2(FigureOfTests):
     """Operations to the target by seed; mean and coefficient of variation in the last rows."""
 
     title = "Operations to the quality target of repeated searches"
