@@ -47,6 +47,11 @@ def _recounted(subject: Subject) -> bool:
     return found.recounted_validations == getattr(work, "validation_passes", found.validations)
 
 
+def _uncounted(subject: Subject) -> bool:
+    found = _found(subject)
+    return found is None or not (found.recounted_validations or found.miscounted_validations)
+
+
 def _shared(subject: Subject) -> bool:
     found, samples = _found(subject), subject.entry.raw.dataset.validation_samples
     allowed = samples // ONE_IN if is_packed(subject.case) else 0
@@ -74,6 +79,11 @@ RECOUNTED = Claim(
     "delivered: the correct samples of each validation are counted anew",
     _recounted,
     changed("raw.delivered.recounted_validations", 10**6),
+)
+NOT_RECOUNTED = Claim(
+    "delivered: no correct samples of detectors are counted anew",
+    _uncounted,
+    changed("raw.delivered.recounted_validations", 1),
 )
 DELIVERED = (
     *OF_STEPS,

@@ -8,7 +8,7 @@ from hpcai.claims.audit_claims import AUDITS
 from hpcai.claims.checkpoint_claims import CHECKPOINTS
 from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
-from hpcai.claims.delivered_claims import DELIVERED
+from hpcai.claims.delivered_claims import DELIVERED, NOT_RECOUNTED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
@@ -170,6 +170,7 @@ CLAIMS: Claims = (
         *ALL_REDUCE,
         *BAGS,
         *DELIVERED,
+        NOT_RECOUNTED,
         *CHECKPOINTS,
         *CURVE,
         *TOGETHER,
