@@ -142,18 +142,20 @@ def sweep(
 
 
 class Sweeps:
-    """The faults of a file in two jobs: the first `first` of each grid, and the others, which are slow."""
+    """The faults of a file in two jobs: the first `first` of each grid, and the others, which have the mark `rest`."""
 
-    def __init__(self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str) -> None:
+    def __init__(
+        self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str, rest: str = "exhaustive"
+    ) -> None:
         grids = (in_a_group, in_an_ensemble)
         self.parts = [[part(grid, 0, first) for grid in grids], [part(grid, first, None) for grid in grids]]
-        self.settings = settings
+        self.settings, self.rest = settings, getattr(pytest.mark, rest)
 
     def cases(self) -> list[Any]:
         """Parameters of a test: the part, the place of a fault in it, its name, and the checks that FAIL."""
         return [
             pytest.param(
-                number, index, fault, checks, id=f"{grid}-{fault}", marks=[pytest.mark.slow] * number
+                number, index, fault, checks, id=f"{grid}-{fault}", marks=[self.rest] * number
             )
             for number, grids in enumerate(self.parts)
             for index, (grid, fault, checks) in enumerate(

@@ -1,26 +1,52 @@
-"""A sample of the parameters of a test for `make test`; the others are slow, for `make test-slow`."""
+"""Samples of the parameters of a test: some for `make test`, some of the others for `make test-slow`.
+
+The rest is exhaustive, for `make test-exhaustive`.
+"""
 
 from collections.abc import Collection, Iterable
+from itertools import count
 from typing import Any, TypeVar
 
 import pytest
 
 T = TypeVar("T")
 PARTS = 8
+ONE_OF = 3
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
     """Every `step`-th case from the first one on is fast."""
-    return [_slow(case) if index % step else case for index, case in enumerate(cases)]
+    return _marked([(case, index % step == 0) for index, case in enumerate(cases)])
 
 
 def fast(chosen: Collection[Any], cases: Iterable[Any]) -> list[Any]:
     """The chosen cases are fast."""
-    return [case if case in chosen else _slow(case) for case in cases]
+    return _marked([(case, case in chosen) for case in cases])
 
 
-def _slow(case: Any) -> Any:
-    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=SLOW)
+def slow(chosen: Collection[Any], cases: Iterable[Any]) -> list[Any]:
+    """The chosen cases are slow, the others exhaustive."""
+    return [_with(pytest.mark.slow if case in chosen else pytest.mark.exhaustive, case) for case in cases]
+
+
+def slow_one_in(step: int, cases: Iterable[Any]) -> list[Any]:
+    """Every `step`-th case from the first one on is slow, the others are exhaustive."""
+    every = [*cases]
+    return slow(every[::step], every)
+
+
+def _marked(cases: Iterable[tuple[Any, bool]]) -> list[Any]:
+    """Of the cases that are not fast, every ONE_OF-th from the first one on is slow, the others are exhaustive."""
+    others = count()
+    return [case if is_fast else _with(_mark(next(others)), case) for case, is_fast in cases]
+
+
+def _mark(place: int) -> pytest.MarkDecorator:
+    return pytest.mark.exhaustive if place % ONE_OF else pytest.mark.slow
+
+
+def _with(mark: pytest.MarkDecorator, case: Any) -> Any:
+    return pytest.param(*(case if isinstance(case, tuple) else [case]), marks=mark)
 
 
 def of_part(every: Iterable[T], part: int) -> list[T]:
@@ -28,5 +54,4 @@ def of_part(every: Iterable[T], part: int) -> list[T]:
     return [*every][part::PARTS]
 
 
-SLOW = pytest.mark.slow
 IN_PARTS = pytest.mark.parametrize("part", one_in(PARTS, range(PARTS)))

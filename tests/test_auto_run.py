@@ -26,7 +26,7 @@ RUNS = {
     "ensemble": (INPUT, ("KERNELS=auto", "GROUPS=1", "DEGREE=2")),
     "weather": (WEATHER / "input.dat", ("KERNELS=auto", "GROUPS=2", "DEGREE=1", "EPOCHS=1")),
 }
-WORKLOADS = ["ensemble", pytest.param("weather", marks=pytest.mark.slow)]
+WORKLOADS = ["ensemble", pytest.param("weather", marks=pytest.mark.exhaustive)]
 
 
 @cache

@@ -203,7 +203,7 @@ def test_files_that_start_jobs_have_a_process_of_their_own_beside_many_others(tm
     assert ((tmp_path / "process").read_text() != (tmp_path / "many").read_text()) == many
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_tests_excluded_by_the_projects_options_run_on_ranks_on_request(tmp_path: Path) -> None:
     write_sharing_tests(tmp_path)

@@ -145,7 +145,7 @@ def test_check_plans_for_the_ranks_of_the_option(tmp_path: Path) -> None:
     assert left_in(tmp_path) == ["input.dat"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_check_plans_for_the_ranks_it_was_started_with(tmp_path: Path) -> None:
     finished = run(tmp_path, str(small(tmp_path)), "--plan", ranks=3)
@@ -210,7 +210,7 @@ def test_results_are_named_by_output_and_utc_time() -> None:
     assert live_run().folder.name[7:23] >= re.sub("[-:]", "", result["date"])[:15]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_settings_of_the_command_line_are_kept_with_the_result() -> None:
     given = failing_run().result["input"]
     assert "EPOCHS=3" in given["overrides"]

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
-from sampled_parameters import fast
+from sampled_parameters import fast, slow
 
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
@@ -54,8 +54,7 @@ def test_every_direction_of_every_engine_and_type(type: str, tile: Tile, shapes:
     check(Case(type, direction, tile, shape) for shape in shapes)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("processors", [2, 9])
+@pytest.mark.parametrize("processors", slow([9], [2, 9]))
 def test_tiles_of_warpgroups_and_their_tasks(processors: int) -> None:
     """More tasks than blocks, and fewer; consumers that share or alternate; blocks that share ungathered operands."""
     wide, more = replace(LARGE, channels=24, filters=128), replace(LARGE, batch=3, filters=64)
@@ -98,7 +97,7 @@ def test_every_epilogue_is_right(type: str, tile: Tile, shape: Shape) -> None:
     check(Case(type, FORWARD, tile, shape, **way) for way in WAYS)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_weights_are_copied_in_boxes_if_a_line_belongs_to_one_tap() -> None:
     """Filters of a group that are whole lines, or are not: the gradient is the same in both cases."""
     for filters, boxed in ((64, 1), (128, 1), (72, 0)):
@@ -130,7 +129,7 @@ def test_relu_preserves_nan() -> None:
     assert np.isnan(layer.expected[0]).sum() == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_numbers_beyond_tf32_are_rounded_by_every_engine_alike() -> None:
     """Rounded as they are loaded, after gathering and while copied in boxes: not truncated."""
     results = []

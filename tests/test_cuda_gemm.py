@@ -91,7 +91,7 @@ def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
     check(ENGINES[name])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_sizes_that_fill_tiles_and_tiny_sizes() -> None:
     """The same programs as above: whole tiles, one element, one row, an empty sum, and more tiles than blocks."""
     engines = [*ENGINES["SIMT fp32"][:1], *ENGINES["MMA bf16"][:1], *ENGINES["WGMMA fp16"][:1]]
@@ -119,7 +119,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_split_sums_are_added_up_afterwards() -> None:
     check(PARTS)
     assert [len(Product(case).launches) for case in PARTS] == [2, 2, 3, 2, 2]

@@ -64,8 +64,9 @@ def blocks(document: Path) -> Iterator[Block]:
 
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
-# Runs of other documents, other files and more ranks are variations of those in README.md, for `make test-slow`.
+# Runs of other documents, other files and more ranks are variations of those in README.md.
 VARIATIONS = ("docs/FIGURES.md", "docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md", "inputs/README.md")
+IN_CI = ("README.md", "docs/OPERATING.md", "docs/RANKING.md")
 
 
 def is_variation(block: Block) -> bool:
@@ -73,8 +74,15 @@ def is_variation(block: Block) -> bool:
     return str(block).partition(":")[0] in VARIATIONS or "mpirun" in block.text or "reframe" in block.text
 
 
+def marks(block: Block) -> list[pytest.MarkDecorator]:
+    """Fast, in continuous integration, or neither."""
+    if not is_variation(block):
+        return []
+    return [pytest.mark.slow if str(block).partition(":")[0] in IN_CI else pytest.mark.exhaustive]
+
+
 RUN = [
-    pytest.param(block, marks=[pytest.mark.slow] * is_variation(block), id=str(block))
+    pytest.param(block, marks=marks(block), id=str(block))
     for block in BLOCKS
     if block.language == "sh"
 ]

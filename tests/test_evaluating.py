@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 import torch
+from sampled_parameters import slow
 from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -47,7 +48,7 @@ def layers(shape: Shape, dtype: torch.dtype) -> tuple[nn.Conv2d, nn.BatchNorm2d,
     )
 
 
-@pytest.fixture(params=[1, 2, 3], ids="{} threads".format)
+@pytest.fixture(params=slow([1, 3], [1, 2, 3]), ids="{} threads".format)
 def threads(request: pytest.FixtureRequest) -> Any:
     before = torch.get_num_threads()
     torch.set_num_threads(request.param)

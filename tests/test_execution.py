@@ -144,7 +144,7 @@ def test_a_layer_that_is_skipped_is_not_credited(monkeypatch: pytest.MonkeyPatch
     assert 0 < progress.operations < progress.samples * per_sample()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(bool(compilers.obstacle(False)), reason="NO COMPILER: NOTHING COMPILED BY INDUCTOR")
 def test_networks_compiled_by_inductor_train_alike(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from tiny import alone

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from job_folder import END, START, prepared, unlike, write_images
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
+from sampled_parameters import slow
 
 from hpcai.report import checksums
 
@@ -106,9 +107,9 @@ BOTH = "GROUPS=2 DEGREE=2"
     [
         pytest.param(2, 0, "training 2", GROUP, marks=pytest.mark.slow),
         (2, 1, "loading 6", GROUP),
-        pytest.param(2, 1, "voting 1", MODELS, marks=pytest.mark.slow),
-        pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.slow),
-        pytest.param(4, 3, "waiting 2", GROUP, marks=pytest.mark.slow),
+        pytest.param(2, 1, "voting 1", MODELS, marks=pytest.mark.exhaustive),
+        pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.exhaustive),
+        pytest.param(4, 3, "waiting 2", GROUP, marks=pytest.mark.exhaustive),
     ],
 )
 def test_exception_on_one_rank_ends_the_job_and_is_reported(
@@ -122,15 +123,17 @@ def test_exception_on_one_rank_ends_the_job_and_is_reported(
     explained(job, folder)
 
 
-@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
-    [
-        (2, 1, "training 2", "exit-0", GROUP),
-        (2, 0, "loading 6", "exit-5", MODELS),
-        (4, 2, "waiting 2", "exit-0", GROUP),
-    ],
+    slow(
+        [(2, 1, "training 2", "exit-0", GROUP)],
+        [
+            (2, 1, "training 2", "exit-0", GROUP),
+            (2, 0, "loading 6", "exit-5", MODELS),
+            (4, 2, "waiting 2", "exit-0", GROUP),
+        ],
+    ),
 )
 def test_exit_on_one_rank_ends_the_job_and_is_reported(
     folder: Path, ranks: int, rank: int, place: str, how: str, settings: str
@@ -147,11 +150,11 @@ def test_exit_on_one_rank_ends_the_job_and_is_reported(
     ("ranks", "rank", "place", "how", "settings"),
     [
         pytest.param(2, 0, "training 2", "os-exit-7", GROUP, marks=pytest.mark.slow),
-        pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.slow),
+        pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.exhaustive),
         (2, 1, "training 2", "kill", GROUP),
         pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
-        pytest.param(4, 1, "training 2", "kill", GROUP, marks=pytest.mark.slow),
-        pytest.param(4, 3, "waiting 2", "abort", GROUP, marks=pytest.mark.slow),
+        pytest.param(4, 1, "training 2", "kill", GROUP, marks=pytest.mark.exhaustive),
+        pytest.param(4, 3, "waiting 2", "abort", GROUP, marks=pytest.mark.exhaustive),
         pytest.param(4, 3, "voting 1", "segmentation-fault", BOTH, marks=pytest.mark.slow),
     ],
 )
@@ -165,7 +168,7 @@ def test_sudden_end_of_one_rank_ends_the_job(
     assert ("in signal_itself" in job.stderr) == ("Fatal Python error: " in job.stderr) == crashed
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_job_ends_even_if_the_failing_ranks_output_is_not_read(folder: Path) -> None:
     broken_off(failing_job(folder, 2, "1 voting 1 raise-without-output", MODELS), folder)
@@ -182,7 +185,7 @@ def test_tests_before_the_failure_are_kept(folder: Path) -> None:
     assert run_job([BENCH, "--verify", made], None, folder).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_two_jobs_at_once_do_not_disturb_each_other(folder: Path) -> None:
     with start_job([BENCH], 2, folder) as one, start_job([BENCH], 2, folder) as other:
@@ -222,7 +225,7 @@ def test_ensemble_evaluation_that_lacks_a_batch_on_one_rank_ends_the_job(folder:
     explained(job, folder)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_other_data_at_the_same_path_ends_the_job(folder: Path) -> None:
     other = folder / "elsewhere"

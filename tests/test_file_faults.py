@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 from job_folder import INPUT, START, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
+from sampled_parameters import fast
 
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 FAULTY = ROOT / "tests" / "jobs" / "file_faults.py"
@@ -51,9 +52,10 @@ def run(folder: Path, text: str, *program: object) -> Finished:
     return run_job([*map(str, program)], 2, folder, START, {"OMP_NUM_THREADS": "1"})
 
 
-@pytest.mark.parametrize(
-    "planted", [pytest.param(each, id=each.fault, marks=[pytest.mark.slow] * each.slow) for each in FAULTS]
-)
+FAST = [each for each in FAULTS if not each.slow]
+
+
+@pytest.mark.parametrize("planted", fast(FAST, FAULTS), ids=lambda each: each.fault)
 def test_the_run_finds_what_its_files_have_wrong(tmp_path: Path, planted: Planted) -> None:
     job = run(tmp_path, planted.text, FAULTY, planted.fault)
     assert job.returncode == 1, job.stdout + job.stderr
@@ -66,7 +68,7 @@ def test_the_run_finds_what_its_files_have_wrong(tmp_path: Path, planted: Plante
     assert "End of Tests." in job.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("text", [INPUT, KERNELS, SEARCH + "2 ROUNDS\n"], ids=["ensemble", "kernels", "nas"])
 def test_the_same_runs_without_a_fault_verify(tmp_path: Path, text: str) -> None:
     job = run(tmp_path, text, BENCH)

@@ -20,7 +20,7 @@ def words(stderr: str) -> list[str]:
     return [line for line in stderr.splitlines() if line.startswith("hpcai:") or "Error" in line]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_earlier_results_stay_when_the_disk_is_full(tmp_path: Path) -> None:
     job = run_job([REFUSED, "full", "--set", "LEARNRATE=0.1,0.2,0.3"], 2, prepared(tmp_path), START)
     assert job.returncode == 3 and job.leftovers == []

@@ -5,7 +5,6 @@ from typing import Any
 
 import pytest
 import torch
-from sampled_parameters import SLOW
 from test_evaluating import LAYERS, layers
 from torch import Tensor
 
@@ -91,7 +90,7 @@ def test_a_deep_copy_computes_with_its_own_layers(made: list[Shape]) -> None:
 
 @pytest.mark.parametrize(
     "custom_directions",
-    [(WEIGHT_GRADIENT,), pytest.param(DIRECTIONS, marks=SLOW)],
+    [(WEIGHT_GRADIENT,), pytest.param(DIRECTIONS, marks=pytest.mark.slow)],
     ids=["weight gradient", "all directions"],
 )
 def test_only_custom_convolutions_are_deferred(custom_directions: tuple[str, ...], made: list[Shape]) -> None:

@@ -58,7 +58,7 @@ def product(number):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_code_of_other_folders_is_compiled_again_when_a_neighbouring_file_changes(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     (folder / "elsewhere.py").write_text(ELSEWHERE)
@@ -68,7 +68,7 @@ def test_code_of_other_folders_is_compiled_again_when_a_neighbouring_file_change
         assert ran(folder, program=program) == [str(7 * factor), hits]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_code_is_kept_in_the_users_folder(tmp_path: Path) -> None:
     folder, kept = copy_kernels(tmp_path / "checkout"), tmp_path / "kept"
     assert ran(folder, NUMBA_CACHE_DIR=str(kept))[1] == "0"
@@ -77,7 +77,7 @@ def test_code_is_kept_in_the_users_folder(tmp_path: Path) -> None:
     assert not [*(folder / "kernels").rglob("*.nbi")]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_copies_of_the_checkout_share_compiled_code(tmp_path: Path) -> None:
     kept = str(tmp_path / "kept")
     assert [ran(copy_kernels(tmp_path / name), NUMBA_CACHE_DIR=kept)[1] for name in ("one", "other")] == ["0", "1"]
@@ -186,6 +186,6 @@ def test_nobody_waits_forever_and_a_killed_process_holds_no_lock(tmp_path: Path)
         assert third.communicate("")[0] == "False True\n"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_where_no_file_can_be_locked_each_process_compiles(tmp_path: Path) -> None:
     assert ran(copy_kernels(tmp_path), TMPDIR=str(tmp_path), before=no_room)[0] == "2.0"

@@ -52,7 +52,7 @@ def test_a_lack_of_memory_is_distinguished_from_other_errors(error: Exception, s
     assert memory.is_out_of_memory(error) is short
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_garbage_collection_starts_after_loading_and_skips_loaded_objects() -> None:
     planned = f"""import gc
 from hpcai import main
@@ -192,7 +192,7 @@ def test_a_test_that_cannot_fit_is_refused_on_all_ranks_before_it_runs(tmp_path:
     assert listing(folder) == before
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_check_prints_the_refusal_and_the_tests_that_fit(tmp_path: Path) -> None:
     job = run_job([BENCH, "--check", "--set", "BATCH=32,2000000", "DEGREE=1", "GROUPS=1"], None, prepared(tmp_path))
     assert job.returncode == 2

@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 from alterations import leaves, other_values, put
-from sampled_parameters import SLOW
 from small_run import GOLDEN
 
 from hpcai.errors import InputError
@@ -50,7 +49,7 @@ def by_rules(place: tuple[Any, ...]) -> bool:
 
 
 @EACH
-@pytest.mark.parametrize("step", [97, pytest.param(7, marks=SLOW)])
+@pytest.mark.parametrize("step", [97, pytest.param(7, marks=pytest.mark.exhaustive)])
 def test_an_altered_older_result_is_detected(path: Path, step: int, tmp_path: Path) -> None:
     for place, value in [leaf for leaf in leaves(stored(path)) if not by_rules(leaf[0])][::step]:
         for other in other_values(value):

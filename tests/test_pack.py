@@ -86,7 +86,7 @@ def test_any_number_of_ranks_makes_the_same_files(tree, packed, tmp_path):
     assert pack("--check", tmp_path / "set", ranks=3).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_killed_job_continues_with_the_missing_shards(tree, packed, tmp_path):
     target = tmp_path / "set"
     with start_job(["-m", "hpcai.data.pack", str(tree), str(target), *SMALL], None) as job:
@@ -102,7 +102,7 @@ def test_a_killed_job_continues_with_the_missing_shards(tree, packed, tmp_path):
     assert {name: (target / name).stat().st_mtime_ns for name in kept} == kept
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_damaged_shard_is_made_again(tree, packed, tmp_path):
     target = tmp_path / "set"
     pack(tree, target, *SMALL)

@@ -87,7 +87,7 @@ def test_an_installed_package_ignores_another_package_kernels(installed: Path, t
     ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_an_editable_package_ignores_another_package_kernels(sources: Path, tmp_path: Path) -> None:
     pip_install("--prefix", tmp_path, "--editable", sources / "checkout")
     pip_install("--prefix", tmp_path, sources / "stranger")

@@ -52,10 +52,11 @@ def is_here(path):
 # The others are run by the tests of documents.
 @pytest.mark.parametrize(("name", "ranks"), [
     ("kernels", 2),
+    pytest.param("search", 2, marks=pytest.mark.slow),
     ("parallel", 4),
     *(
-        pytest.param(name, 2, marks=pytest.mark.slow)
-        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "search", "weather")
+        pytest.param(name, 2, marks=pytest.mark.exhaustive)
+        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "weather")
     ),
 ])
 def test_problems_can_be_planned_with_their_data(name, ranks):

@@ -66,7 +66,7 @@ def test_reframe_passes_the_check_on_each_number_of_ranks(tmp_path: Path) -> Non
     assert "(r:1e-06, l:-0.05, u:None)" in output and "ceiling" not in output
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_shipped_input_measures_the_ceiling_of_products(tmp_path: Path) -> None:
     code, output = reframe(tmp_path)
     assert code == 0 and "P: ceiling_gemm_gflops: " in output, output

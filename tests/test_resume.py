@@ -94,7 +94,7 @@ def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_resumed_run_keeps_the_kernels_that_were_chosen(tmp_path: Path) -> None:
     folder = tmp_path / "auto"
     broken_off(folder, "auto")

@@ -56,7 +56,7 @@ def test_a_search_that_is_killed_at_its_first_weights_is_named_in_the_folder(tmp
     assert (test, resume) == ("test: 1 (nas) was not finished", f"resume: bench.py --resume {made}")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("rank", "place"), [(0, "noting"), (1, "keeping")])
 def test_a_failed_record_ends_the_search_and_not_only_a_trial(tmp_path: Path, rank: int, place: str) -> None:
     job = failing(tmp_path, "raise", rank, place, 3)

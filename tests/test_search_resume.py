@@ -41,7 +41,7 @@ FAULTS = {
 }
 FIRST, *OTHERS = FAULTS
 ENDS = (kill_ranks, lose_a_rank, terminate)
-IN_CI = {"one": kill_ranks, "degree": terminate, "both": kill_ranks, "random": lose_a_rank, "off": terminate}
+IN_CI = {"degree": terminate, "random": lose_a_rank}
 CASES = [
     pytest.param(mode, end, marks=pytest.mark.slow if IN_CI.get(mode) is end else pytest.mark.exhaustive)
     for mode in MODES for end in ENDS if (mode, end) != ("groups", kill_ranks)
@@ -109,7 +109,7 @@ def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
     assert_complete(folder, base, "groups")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path) -> None:
     folder = prepared(base / "groups" / "sweep", "groups", LEARNRATE="0.5 0.4")
     second = "results/*/search-2/history.jsonl"
@@ -126,7 +126,7 @@ def test_a_search_that_ended_is_not_repeated_and_the_next_one_goes_on(base: Path
     assert repeatable(trials(folder)) == repeatable(whole(base, "groups"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_group_that_lost_a_trial_stays_out(base: Path) -> None:
     folder = prepared(base / "groups" / "lost", "groups")
     with start_job([FAILING, "1", "training", "8", "raise"], 2, folder, THREADS) as job:
@@ -142,7 +142,7 @@ def test_a_group_that_lost_a_trial_stays_out(base: Path) -> None:
     assert max(trial.round for trial in trials(folder)) == 6 and raw["ended_by"] == "rounds"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_recorded_search_goes_on(base: Path) -> None:
     whole(base, "groups")
     recording = history(base / "groups" / "whole")
@@ -153,7 +153,7 @@ def test_a_recorded_search_goes_on(base: Path) -> None:
     assert_complete(folder, base, "groups")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_clock_of_a_search_goes_on(base: Path) -> None:
     folder = prepared(base / "off" / "duration", "off", ROUNDS=0, DURATION=40)
     broken_off(folder, "off", terminate, 2)
@@ -164,7 +164,7 @@ def test_the_clock_of_a_search_goes_on(base: Path) -> None:
     assert run_job([BENCH, "--verify", results(folder)], None, folder).returncode == 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_without_a_trial_begins_anew(base: Path) -> None:
     folder = prepared(base / "groups" / "anew", "groups")
     job = run_job([FAILING, "0", "noting", "1", "kill"], 2, folder, env=THREADS)
@@ -176,7 +176,7 @@ def test_a_search_without_a_trial_begins_anew(base: Path) -> None:
     assert repeatable(trials(folder)) == repeatable(whole(base, "groups"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
     folder, script = prepared(base / "groups" / "again", "groups"), ROOT / "contrib" / "run_until_done.sh"
     found = {**os.environ, **THREADS, "MPIRUN": str(mpirun()), "PYTHON": sys.executable, "PYTHONPATH": str(ROOT)}
@@ -190,7 +190,7 @@ def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
     assert_complete(folder, base, "groups", times=2)
 
 
-@pytest.mark.parametrize("fault", [FIRST, *(pytest.param(fault, marks=pytest.mark.slow) for fault in OTHERS)])
+@pytest.mark.parametrize("fault", [FIRST, *(pytest.param(fault, marks=pytest.mark.exhaustive) for fault in OTHERS)])
 def test_a_search_that_goes_on_wrong_fails(base: Path, fault: str) -> None:
     source = base / "groups" / "faulty"
     if not source.exists():

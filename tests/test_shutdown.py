@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from job_folder import END, START, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
+from sampled_parameters import slow_one_in
 
 from hpcai.errors import HpcaiError
 from hpcai.verification import verify
@@ -85,11 +86,10 @@ def ended(job: Finished) -> None:
     assert not re.search("was killed by|without a message", job.stderr)
 
 
-@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings", "where"),
-    [
+    slow_one_in(3, [
         (2, 0, "set-up 1", GROUP, "preparation"),
         (2, 1, "training 2", GROUP, "training"),
         (2, 1, "loading 9", MODELS, "training"),
@@ -97,8 +97,8 @@ def ended(job: Finished) -> None:
         (2, 0, "voting 1", MODELS, "ensemble"),
         (4, 3, "waiting 2", f"{GROUP} EPOCHS=100000", "preparation"),
         (4, 1, "training 3", f"{BOTH} EPOCHS=100000", "training"),
-    ],
-)
+    ]),
+)  # fmt: skip
 def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
     tmp_path: Path, ranks: int, rank: int, place: str, settings: str, where: str
 ) -> None:
@@ -117,12 +117,12 @@ def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
     ("ranks", "rank", "place", "settings", "where", "mode"),
     [
         (2, 1, "validating 1", GROUP, "training", "tensor"),
-        pytest.param(2, 0, "voting 1", GROUP, "ensemble", "tensor", marks=pytest.mark.slow),
-        pytest.param(4, 2, "voting 1", BOTH, "ensemble", "tensor", marks=pytest.mark.slow),
-        pytest.param(2, 0, "loading 9", GROUP, "training", "tensor", marks=pytest.mark.slow),
+        pytest.param(2, 0, "voting 1", GROUP, "ensemble", "tensor", marks=pytest.mark.exhaustive),
+        pytest.param(4, 2, "voting 1", BOTH, "ensemble", "tensor", marks=pytest.mark.exhaustive),
+        pytest.param(2, 0, "loading 9", GROUP, "training", "tensor", marks=pytest.mark.exhaustive),
         pytest.param(2, 0, "validating 1", GROUP, "training", "pipeline", marks=pytest.mark.slow),
-        pytest.param(4, 1, "voting 1", BOTH, "ensemble", "pipeline", marks=pytest.mark.slow),
-        pytest.param(2, 1, "loading 9", GROUP, "training", "pipeline", marks=pytest.mark.slow),
+        pytest.param(4, 1, "voting 1", BOTH, "ensemble", "pipeline", marks=pytest.mark.exhaustive),
+        pytest.param(2, 1, "loading 9", GROUP, "training", "pipeline", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_signal_to_one_rank_ends_all_that_share_its_model(

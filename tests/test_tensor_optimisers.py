@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fault_runs import DEVIATION, FAULTY, LOST, SUMS, Run
 from launch import BENCH, mpirun
-from test_tensor_training import NETWORKS, SLOW, as_kind, deviation, divided, gradients, on_ranks
+from test_tensor_training import EXHAUSTIVE, NETWORKS, SLOW, as_kind, deviation, divided, gradients, on_ranks
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -66,7 +66,7 @@ def packed(comm: Any) -> Any:
     return PackedExchange(MpiTransfers(comm), on_host())
 
 
-@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, SLOW), on_ranks(4, SLOW), on_ranks(6, SLOW)])
+@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4, SLOW), on_ranks(6, EXHAUSTIVE)])
 def test_steps_equal_those_of_one_rank(asked: int) -> None:
     """Of fp64 weights, by torch's operators in fp32, to rounding; of fp32 weights, by custom kernels, as gradients do.
 

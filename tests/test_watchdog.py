@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from job_folder import END, START, prepared
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
+from sampled_parameters import one_in, slow
 
 from hpcai.report import checksums
 from hpcai.watch import left_behind
@@ -54,9 +55,9 @@ STOPPED, STUCK = "was stopped by a signal", "made no step"
         pytest.param(2, "0 training 9 stop", GROUP, STOPPED, "training, epoch 3", marks=pytest.mark.slow),
         pytest.param(2, "0 training 9 hang-in-library", MODELS, STUCK, "training, epoch 2", marks=pytest.mark.slow),
         pytest.param(2, "1 set-up 1 stop", GROUP, STOPPED, "residuals", marks=pytest.mark.slow),
-        pytest.param(2, "1 validating 1 stop", MODELS, STOPPED, "validation, epoch 1", marks=pytest.mark.slow),
-        pytest.param(4, "3 training 6 hang", BOTH, STUCK, "training, epoch 2", marks=pytest.mark.slow),
-        pytest.param(4, "2 loading 20 hang", BOTH, STUCK, "(training|validation|replay), .*", marks=pytest.mark.slow),
+        pytest.param(2, "1 validating 1 stop", MODELS, STOPPED, "validation, epoch 1", marks=pytest.mark.exhaustive),
+        pytest.param(4, "3 training 6 hang", BOTH, STUCK, "training, epoch 2", marks=pytest.mark.exhaustive),
+        pytest.param(4, "2 loading 20 hang", BOTH, STUCK, "(training|valid|replay).*", marks=pytest.mark.exhaustive),
     ],
 )
 def test_a_rank_that_is_stopped_or_stuck_is_named_and_ends_the_job(
@@ -74,8 +75,11 @@ def test_a_rank_that_is_stopped_or_stuck_is_named_and_ends_the_job(
     assert how == STOPPED or re.search(r"in hang(_in_library)?\n", finished.stderr)
 
 
+PAUSES = ["0 validating 2 pause", "1 set-up 1 pause", "1 voting 1 pause"]
+
+
 @needs_mpirun
-@pytest.mark.parametrize("fault", ["1 set-up 1 pause", "0 validating 2 pause", "1 voting 1 pause"])
+@pytest.mark.parametrize("fault", one_in(3, PAUSES))
 def test_what_takes_long_outside_of_steps_is_not_ended(tmp_path: Path, fault: str) -> None:
     """The watchdog allows less than that pause."""
     arguments = [FAILING, *fault.split(), "--set", *MODELS.split(), "EPOCHS=3", "WATCHDOG=2"]
@@ -104,9 +108,8 @@ def started(job: Job, folder: Path) -> dict[int, int]:
     return job.ranks()
 
 
-@pytest.mark.slow
 @needs_mpirun
-@pytest.mark.parametrize("settings", [GROUP, MODELS, f"{MODELS} TIMELIMIT=15"])
+@pytest.mark.parametrize("settings", slow([GROUP], [GROUP, MODELS, f"{MODELS} TIMELIMIT=15"]))
 def test_one_signal_and_the_time_limit_end_a_job_with_a_stopped_rank_with_the_watchdog(
     tmp_path: Path, settings: str
 ) -> None:
@@ -129,7 +132,7 @@ def test_a_second_signal_ends_a_job_with_a_stopped_rank_at_once(tmp_path: Path) 
     ended_by(finished, tmp_path, r"the job ends at the second SIGTERM to rank 0 on .* in test 1 .*")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 @pytest.mark.parametrize("stop", [lambda job: job.ranks().values(), lambda job: [*job.ranks().values()][:1]])
 def test_a_rank_that_goes_on_after_a_stop_changes_nothing(tmp_path: Path, stop: Callable[[Job], list[int]]) -> None:
@@ -161,7 +164,7 @@ def test_a_lost_terminal_ends_the_job_and_the_folder_says_so(tmp_path: Path) -> 
         assert said.startswith("what: the launcher has ended, and with it the ranks in test 1 (ensemble), ")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ignored", [False, True])
 def test_a_lost_terminal_ends_a_run_without_launcher_after_a_step_unless_nohup(tmp_path: Path, ignored: bool) -> None:
     arguments = [BENCH, "--set", LONG, "GROUPS=1", "DEGREE=1", "TIMELIMIT=15"]
