@@ -54,6 +54,7 @@ def test_letters_are_different_and_every_type_has_a_ceiling() -> None:
     assert OF_SQUARES == ("fp64", "int8") and PRECISIONS["fp32"].arithmetic == FP32
 
 
+@pytest.mark.slow
 def test_an_added_row_is_a_precision() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", MORE]

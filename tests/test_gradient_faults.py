@@ -33,6 +33,7 @@ def findings(group: "Group", **how: Any) -> "Findings":
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(4)
 def test_trainings_by_every_path_are_within_the_limits_of_replayed_steps() -> None:
     from hpcai.record.check_declarations import TERM_LOST

@@ -103,6 +103,7 @@ def inputs(draw: st.DrawFn) -> str:
     return draw(st.sampled_from(["\n", "\r\n", "\n\n"])).join(lines)
 
 
+@pytest.mark.slow
 @settings(FEW, max_examples=60)
 @given(inputs())
 def test_the_echo_is_parsed_as_the_same_problem(text: str) -> None:

@@ -39,6 +39,7 @@ def ran(
     return ended.stdout.split()
 
 
+@pytest.mark.slow
 def test_compiled_code_is_reused_until_any_source_is_changed(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     assert ran(folder) == ["2.0", "0"]

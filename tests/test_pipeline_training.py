@@ -21,7 +21,7 @@ SPLITS = {
     4: ("1x1x4", "2x1x2", "1x2x2"),
     6: ("1x1x6", "3x1x2", "1x2x3", "1x3x2"),
 }
-SLOW = pytest.mark.slow
+SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
 
 
 def on_ranks(count: int, *marks: pytest.MarkDecorator) -> Any:
@@ -99,7 +99,7 @@ def worst_difference(case: "Case", group: "Group", module: "nn.Module", exact: "
     return worst
 
 
-@pytest.mark.parametrize("ranks", [on_ranks(2), on_ranks(3, pytest.mark.exhaustive), on_ranks(4), on_ranks(6, SLOW)])
+@pytest.mark.parametrize("ranks", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4, SLOW), on_ranks(6, EXHAUSTIVE)])
 def test_gradients_and_losses_equal_those_of_the_micro_batches_in_sequence(ranks: int) -> None:
     """Bit by bit where nothing is summed over ranks, else in float64 to rounding; replicas are averaged in fp32.
 

@@ -91,7 +91,7 @@ def test_steps_equal_those_of_one_rank(asked: int) -> None:
                 assert found <= limit, (name, kind, each, MPI.COMM_WORLD.rank, found, rounded)
 
 
-@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(6, SLOW)])
+@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(6, EXHAUSTIVE)])
 def test_numbers_of_all_ranks_are_the_same_bits_and_no_channels(asked: int) -> None:
     import torch
     from mpi4py import MPI

@@ -64,7 +64,7 @@ SLOW = pytest.mark.slow
 EXHAUSTIVE = pytest.mark.exhaustive
 
 
-@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4), on_ranks(6, SLOW)])
+@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4, SLOW), on_ranks(6, EXHAUSTIVE)])
 def test_gradients_equal_those_of_one_rank(asked: int) -> None:
     """In float64 to rounding; in fp32 within a few times the error of one rank's own fp32.
 
