@@ -141,21 +141,27 @@ def sweep(
     return kind(folder, [FAULTY, ",".join([*in_a_group, *in_an_ensemble])], [*settings], len(in_a_group))
 
 
+FAST, SLOW = ((), pytest.mark.slow), (pytest.mark.slow, pytest.mark.exhaustive)  # marks of the two jobs
+
+
 class Sweeps:
-    """The faults of a file in two jobs: the first `first` of each grid, and the others, which have the mark `rest`."""
+    """The faults of a file in two jobs: the first `first` of each grid, and the others.
+
+    The first job is slow and the second exhaustive; if `fast`, one step faster each.
+    """
 
     def __init__(
-        self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str, rest: str = "exhaustive"
+        self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str, fast: bool = False
     ) -> None:
         grids = (in_a_group, in_an_ensemble)
         self.parts = [[part(grid, 0, first) for grid in grids], [part(grid, first, None) for grid in grids]]
-        self.settings, self.rest = settings, getattr(pytest.mark, rest)
+        self.settings, self.marks = settings, FAST if fast else SLOW
 
     def cases(self) -> list[Any]:
         """Parameters of a test: the part, the place of a fault in it, its name, and the checks that FAIL."""
         return [
             pytest.param(
-                number, index, fault, checks, id=f"{grid}-{fault}", marks=[self.rest] * number
+                number, index, fault, checks, id=f"{grid}-{fault}", marks=self.marks[number]
             )
             for number, grids in enumerate(self.parts)
             for index, (grid, fault, checks) in enumerate(

@@ -63,7 +63,7 @@ def chosen(trained: Training) -> Chosen:
     return choose(trained, MPI.COMM_SELF, CPU)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_networks_products_are_timed_without_touching_the_training() -> None:
     trained = training(group_alone())
     before, forwards = bits(trained.state.module.state_dict()), [vars(part) for part in trained.state.module.modules()]
