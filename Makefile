@@ -77,7 +77,7 @@ test-slow: $(DEVELOPER) ## the tests that take long, or show more of what others
 test-all: $(DEVELOPER) ## `make test` and `make test-slow` in one, with one summary; what .ci/run runs
 	.venv/bin/python -m pytest -m "not network and not exhaustive"
 
-test-exhaustive: $(DEVELOPER) ## every case of what slow tests have a sample of: a quarter of an hour
+test-exhaustive: $(DEVELOPER) ## every case of what slow tests have a sample of; hours
 	.venv/bin/python -m pytest -m exhaustive
 
 test-slurm: $(DEVELOPER) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
