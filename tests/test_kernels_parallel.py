@@ -68,6 +68,7 @@ def threads(before: str = "", after: str = "") -> list[str]:
     return finished.stdout.split()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(openmp_functions(LIBRARIES) is SERIAL, reason="TORCH HAS NO OpenMP HERE: ITS POOL IS NOT SHARED")
 @pytest.mark.skipif(sys.platform != "linux", reason="PROCESSES' THREADS ARE COUNTED ON LINUX ONLY")
 def test_threads_are_those_of_torch() -> None:
@@ -75,7 +76,7 @@ def test_threads_are_those_of_torch() -> None:
     assert threads() == alone == [str(int(alone[0])), "1", "False"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_without_openmp_one_thread_runs_all_iterations() -> None:
     assert openmp_functions(["/nowhere/libgomp.so", "libm.so.6"]) is SERIAL
     assert len(parallel.NAMES) == len(SERIAL)

@@ -5,10 +5,12 @@ import os
 import subprocess
 import sys
 import time
+from itertools import count
 from pathlib import Path
 
 import pytest
 from launch import BENCH, ROOT, mpirun, run_job
+from sampled_parameters import slow_one_in
 from small_run import GOLDEN, golden, rebuilt
 
 from hpcai.record.loading import load
@@ -54,6 +56,7 @@ def test_after_each_kill_the_folder_is_the_last_one_or_broken_off(tmp_path: Path
     assert verdicts.count("broken off") == FILES - 1 and verdicts.count("2 tests") == 1
 
 
+@pytest.mark.slow
 def test_after_each_kill_of_the_first_writing_nothing_passes(tmp_path: Path) -> None:
     *others, last = killed(tmp_path, "-")
     assert verdict(last) == "2 tests"
@@ -64,6 +67,7 @@ def test_after_each_kill_of_the_first_writing_nothing_passes(tmp_path: Path) -> 
     assert sum(bool(folders.interruption(folder)) for folder in others) == FILES
 
 
+@pytest.mark.slow
 def test_the_command_says_that_the_writing_was_broken_off(tmp_path: Path, partial: Path) -> None:
     folder = killed(tmp_path, partial)[-2]
     finished = run_job([BENCH, "--verify", folder], None, tmp_path)
@@ -99,8 +103,27 @@ def test_a_folder_that_a_run_writes_meanwhile_verifies_or_is_broken_off(tmp_path
 
 
 @pytest.mark.slow
+def test_a_folder_that_is_replaced_during_each_reading_is_not_called_altered(
+    tmp_path: Path, partial: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    results = [load(path) for path in (partial, GOLDEN / "result.json")]
+    files.write(tmp_path, results[0])
+    checked, replaced = folders.interruption, count(1)
+
+    def replacing(folder: Path) -> str:
+        """Between the reading of two files."""
+        found = checked(folder)
+        files.write(folder, results[next(replaced) % 2])
+        (folder / "report.txt").write_text("of neither\n")
+        return found
+
+    monkeypatch.setattr(folders, "interruption", replacing)
+    (said,) = verify.differences(tmp_path / "result.json")
+    assert said == "a run still writes: each of 5 readings fell between the replacement of two files"
+
+
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: KILLED RUNS NOT VERIFIED")
-@pytest.mark.parametrize("call", [2, 4, 5, 7, 10, 13, 16])
+@pytest.mark.parametrize("call", slow_one_in(3, [4, 2, 5, 10, 7, 13, 16]))
 def test_a_run_that_is_killed_between_two_files_is_broken_off_or_verifies(tmp_path: Path, call: int) -> None:
     from job_folder import START, prepared
 
