@@ -130,6 +130,7 @@ def test_write_input_on_ranks_writes_and_prints_once(tmp_path: Path) -> None:
     assert (tmp_path / "input.dat").read_text("utf-8") == shipped_text()
 
 
+@pytest.mark.slow
 def test_check_plans_for_the_ranks_of_the_option(tmp_path: Path) -> None:
     small(tmp_path)
     finished = run(tmp_path, "--plan", "--ranks", "100000", "--set", "GROUPS=0,1", "ensemble.BATCH=16,32")

@@ -29,7 +29,7 @@ class Planted:
 
 
 FAULTS = [
-    Planted("samples_altered_after_measurement", INPUT, "tests[0].n: ", slow=False),
+    Planted("samples_altered_after_measurement", INPUT, "tests[0].n: "),
     Planted("ranks_miscounted", INPUT, "ranks: each that is listed, in order"),
     Planted("arrivals_not_compared", INPUT, "tests[0].raw.delivered is missing", slow=False),
     Planted("phases_not_added_up", INPUT, "tests[0].raw.accounting is missing"),
@@ -41,7 +41,7 @@ FAULTS = [
     Planted("sums_written_wrong", INPUT, "series.h5 is not in SHA256SUMS"),
     Planted("kernels_written_wrong", KERNELS, "kernels.csv, line "),
     Planted("history_written_wrong", SEARCH + "2 ROUNDS\n", "history.jsonl: not the lines that the search appended"),
-    Planted("history_altered_after_the_search", SEARCH + "2 ROUNDS\n", "history.jsonl: trial ", slow=False),
+    Planted("history_altered_after_the_search", SEARCH + "2 ROUNDS\n", "history.jsonl: trial "),
     Planted("weights_written_wrong", SEARCH + "2 ROUNDS\n", "tensors is altered: SHA256SUMS lists another SHA-256"),
 ]
 

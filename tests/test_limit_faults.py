@@ -36,6 +36,7 @@ def holds(run: Run) -> None:
     assert verify.differences(path) == []
 
 
+@pytest.mark.slow
 def test_trainings_of_classifiers_that_are_too_fast_fail(tmp_path: Path) -> None:
     run = sweep(tmp_path, IN_A_GROUP, IN_AN_ENSEMBLE)
     holds(run)

@@ -74,6 +74,7 @@ def test_statistics_of_nodes_name_the_slowest_rank_of_each() -> None:
     nodes.free()
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(3)
 def test_rates_of_simulated_nodes() -> None:
     """Claims hold; a rate is skipped where a node has one rank, or where there is one node."""
