@@ -40,7 +40,7 @@ Small
 [{section}]
 {keys}
 """
-IMAGES = "DATASET=fashion SAMPLES=320 BATCH=8 EPOCHS=8"
+IMAGES = "DATASET=fashion RESOLUTION=14 SAMPLES=320 BATCH=8 EPOCHS=8"
 CASES = {
     "models": ("ensemble", f"{IMAGES} GROUPS=2 DEGREE=1"),
     "group": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 WIRE=int8"),

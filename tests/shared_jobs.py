@@ -23,7 +23,7 @@ TIMEOUT = 300.0
 MANY = 1000
 STARTERS = {
     *("run_job", "start_job", "python", "bench", "live_run", "weather_run", "failing_run", "REAL_RUNS", "Sweeps"),
-    *("Job", "Watched"),  # a shell, a browser
+    *("Job", "Watched", "Cluster", "Hosts"),  # a shell, a browser, Slurm, network namespaces
 }
 
 

@@ -144,7 +144,7 @@ def test_an_array_of_sizes_is_a_scaling_study(cluster: Cluster, folder: Path) ->
     assert (folder / "figures/v3-fig5.csv").exists() and (folder / "figures/v3-fig5.png").exists()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_job_that_is_stopped_is_requeued_and_goes_on(cluster: Cluster, folder: Path) -> None:
     own = {"HPCAI": str(ROOT), "PYTHON": sys.executable, "SIZES": "2"}
     settings = ("--set", "SAMPLES=1024", "EPOCHS=6")
