@@ -11,7 +11,7 @@ source=() wheel=
 say() { echo "set-up: $*"; }
 install() {
 	PIP_USER=0 "$second/bin/python" -m pip --disable-pip-version-check install "${source[@]}" \
-		${CONSTRAINTS:+-c "$CONSTRAINTS"} --no-deps "$@"
+		${CONSTRAINTS:+-c "$CONSTRAINTS"} --no-deps --ignore-installed "$1"  # pip sees what the first has
 }
 folder_of_packages() { "$1/bin/python" -P -c 'import sysconfig; print(sysconfig.get_path("purelib"))'; }
 
@@ -30,7 +30,7 @@ rm -rf "$second"
 	>"$(folder_of_packages "$second")/packages.pth"
 # An mpi4py that was built for the first MPI is of no use; its wheel has a module for each kind of MPI.
 mpi4py=$("$first/bin/python" -P -c 'import mpi4py; print(*mpi4py.__path__)')
-! compgen -G "$mpi4py/MPI.cpython-*" >/dev/null || install --ignore-installed mpi4py
+! compgen -G "$mpi4py/MPI.cpython-*" >/dev/null || install mpi4py
 [ -z "$wheel" ] || install "$wheel"
 "$(dirname "$0")/adopt_mpi.sh" "$second" "$mpirun" ||
 	{ say "mpi4py cannot use the MPI of $mpirun"; exit 1; }

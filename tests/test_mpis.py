@@ -76,7 +76,7 @@ def training(mpi: Installation, folder: Path) -> Job:
     """A job on two ranks that has begun to train, and does not end by itself."""
     (folder / "input.dat").write_text(MODELS)
     job = mpi.start(2, [BENCH, "input.dat", *ENDLESS], folder)
-    if not wait_until(lambda: any(folder.glob("results/*/.checkpoints/*/*")), 120):
+    if not wait_until(lambda: any(folder.glob("results/*/.checkpoints/*/*")), 300):
         with job:
             pytest.fail("no checkpoint: " + "".join(job.output()))
     return job
@@ -90,15 +90,17 @@ def test_a_killed_rank_ends_the_job_and_is_named(mpi: Installation, tmp_path: Pa
     assert time.monotonic() - killed < 10 and ended.returncode and not ended.leftovers
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("hpcai: rank ")]
     found = r"hpcai: rank 1 on \S+, group 0, (was killed by signal 9|died without a message .*) in test 1 \(ensemble\)"
-    assert re.match(rf"{found}, training, epoch \d+", line), line
+    assert re.match(rf"{found}, \w+, epoch \d+", line), line
 
 
 def test_a_signal_to_mpirun_ends_the_run_in_order(mpi: Installation, tmp_path: Path) -> None:
+    # Open MPI's mpirun kills the ranks a second after SIGTERM, and passes this one on.
+    number = signal.SIGUSR1 if mpi.version.startswith("Open MPI") else signal.SIGTERM
     with training(mpi, tmp_path) as job:
-        job.process.send_signal(signal.SIGTERM)
+        job.process.send_signal(number)
         ended = job.wait(60)
     assert ended.returncode and not ended.leftovers, ended.stderr
-    assert result(tmp_path)["broken_off"]["cause"].startswith("SIGTERM on rank ")
+    assert result(tmp_path)["broken_off"]["cause"].startswith(f"{number.name} on rank ")
     verifies(mpi, tmp_path)
 
 
