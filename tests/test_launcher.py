@@ -3,7 +3,14 @@
 import pytest
 
 from hpcai.errors import LaunchError
-from hpcai.machine.launcher import check_library, check_size, declared_size, declared_sizes, environment_rank
+from hpcai.machine.launcher import (
+    check_library,
+    check_size,
+    declared_size,
+    declared_sizes,
+    environment_rank,
+    no_library,
+)
 
 HYDRA = {"PMI_RANK": "2", "PMI_SIZE": "4", "MPI_LOCALNRANKS": "4"}
 OPEN_MPI = {"OMPI_COMM_WORLD_RANK": "2", "OMPI_COMM_WORLD_SIZE": "4", "OMPI_COMM_WORLD_LOCAL_SIZE": "4"}
@@ -85,3 +92,13 @@ def test_srun_without_an_mpi_is_told_from_an_mpi_that_srun_does_not_start() -> N
     for launched in ({**SLURM, **PMIX}, HYDRA):
         with pytest.raises(LaunchError, match="belongs to another MPI"):
             check_size(launched, 1)
+
+
+def test_a_library_that_lacks_another_is_named_rather_than_those_that_are_absent() -> None:
+    absent = "/opt/env/lib/libmpi.so: cannot open shared object file: No such file or directory"
+    short = "/opt/env/lib/libmpi.so: file too short"
+    broken = "libucp.so.0: cannot open shared object file: No such file or directory"
+    for reasons, said in (([absent, short, broken, absent], broken), ([absent], "cannot load MPI library")):
+        message = str(no_library("\n".join(["cannot load MPI library", *reasons])))
+        assert message.startswith(f"mpi4py finds no MPI: {said}; load the module")
+    assert "no reason given" in str(no_library(""))

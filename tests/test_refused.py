@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from importlib.metadata import Distribution
 from pathlib import Path
 
+import mpi4py
 import open_mpi
 import pytest
 from job_folder import END, START, listing, prepared, unlike
@@ -82,6 +83,14 @@ def test_mpich_under_the_mpirun_of_open_mpi_is_refused_before_it_aborts(folder: 
     assert ended.returncode == 2 and listing(folder) == before and "Abort(" not in ended.stderr
     (line,) = [line for line in ended.stderr.splitlines() if line.startswith("hpcai:")]
     assert "the launcher started 2 ranks (OMPI_COMM_WORLD_SIZE=2) by PMIx, but mpi4py uses MPICH" in line
+
+
+@pytest.mark.skipif(any(Path(mpi4py.__path__[0]).glob("MPI.cpython*")), reason="mpi4py was built for one MPI")
+def test_without_a_library_of_mpi_one_line_says_so(folder: Path) -> None:
+    before = listing(folder)
+    ended = run_job([BENCH], None, folder, END, {"MPI4PY_LIBMPI": str(folder / "libmpi.so")})
+    (line,) = refused(ended, folder, before)
+    assert "mpi4py finds no MPI" in line and "MPI4PY_LIBMPI" in line
 
 
 CODES = """

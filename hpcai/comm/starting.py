@@ -9,10 +9,12 @@ from hpcai.machine import launcher
 
 
 def start_mpi(environment: Mapping[str, str]) -> None:
-    """Start MPI, which ends with the interpreter. LaunchError where the library would abort the process instead."""
+    """Start MPI, which ends with the interpreter. LaunchError without a library, or if it would abort the process."""
     mpi4py.rc.initialize, mpi4py.rc.finalize = False, True
-    from mpi4py import MPI
-
+    try:
+        from mpi4py import MPI
+    except (ImportError, RuntimeError) as error:
+        raise launcher.no_library(str(error)) from error
     launcher.check_library(environment, MPI.Get_library_version())
     if not MPI.Is_initialized():
         with warnings.catch_warnings():

@@ -4,6 +4,7 @@ The launcher of another MPI silently starts N jobs of one rank, each of which wo
 variables of the launcher say how many ranks it meant to start.
 """
 
+import re
 from collections.abc import Mapping
 
 from hpcai.errors import LaunchError
@@ -15,6 +16,8 @@ LOCAL_SIZES = ("MPI_LOCALNRANKS", "OMPI_COMM_WORLD_LOCAL_SIZE")  # ranks that th
 LOCAL_RANKS = ("MPI_LOCALRANKID", "OMPI_COMM_WORLD_LOCAL_RANK", "SLURM_LOCALID")
 RANK_VARIABLES = ("PMI_RANK", "OMPI_COMM_WORLD_RANK", "SLURM_PROCID", "PMIX_RANK")
 BY_PMIX = ("PMIX_NAMESPACE", "PMIX_RANK")  # how Open MPI's launcher tells its ranks who they are, and srun --mpi=pmix
+# What the loader says of a file of which it need not be said that it is no MPI; wheels have such in place of links.
+ABSENT = re.compile(r"(^|/)libmpi[^/]*: (cannot open shared object file|file too short|invalid ELF header)")
 OTHER_MPI = (
     "mpirun or srun belongs to another MPI than mpi4py uses; start with the mpirun of the same installation, "
     "or unset {name} if it is left over from an outer job"
@@ -98,3 +101,13 @@ def check_library(environment: Mapping[str, str], library: str) -> None:
         product = " ".join(library.split("\n")[0].replace("Version:", "").split())
         remedy = OTHER_MPI.format(name=found)
         raise LaunchError(f"the launcher started {what} by PMIx, but mpi4py uses {product}: {remedy}")
+
+
+def no_library(reasons: str) -> LaunchError:
+    """The error if mpi4py can load no MPI. reasons: what it says, of its wheel a line for each file that was tried."""
+    tried = reasons.strip().splitlines()
+    broken = [line for line in tried[1:] if not ABSENT.search(line)]  # there, but a library that it needs is not
+    return LaunchError(
+        f"mpi4py finds no MPI: {(broken or tried or ['no reason given'])[0]}; "
+        "load the module of the MPI that was there at `make install`, or name its library by MPI4PY_LIBMPI"
+    )
