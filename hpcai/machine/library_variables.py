@@ -7,8 +7,8 @@ from hpcai.machine.affinity import THREAD_VARIABLES
 from hpcai.record.library_variables import LONGEST, MOST, NAME, layer_of
 
 LEVEL_OF_TORCH = "TORCH_CPP_LOG_LEVEL"
-# No settings of a library: what this program sets itself, what launchers and containers say to their processes or choose a
-# device by, and where libraries are and which release they have.
+# No settings of a library: what this program sets itself, what launchers and containers say to their processes or
+# choose a device by, and where libraries are and which release they have.
 REPLACED = frozenset({*THREAD_VARIABLES, LEVEL_OF_TORCH})
 OF_DEVICES = frozenset({"CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "NVIDIA_DRIVER_CAPABILITIES"})
 OF_LAUNCHERS = (
