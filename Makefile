@@ -35,7 +35,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-slurm test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install openmpi run test test-slow test-all test-exhaustive test-slurm test-hosts test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 DEVELOPER := .venv/.developer
@@ -82,6 +82,9 @@ test-exhaustive: $(DEVELOPER) ## every case of what slow tests have a sample of:
 
 test-slurm: $(DEVELOPER) ## the tests under a Slurm of their own on this machine, as root; needs slurm-wlm and munge
 	.venv/bin/python -m pytest -m slurm
+
+test-hosts: $(DEVELOPER) ## the tests on several hosts, network namespaces of this machine, as root: a quarter of an hour
+	.venv/bin/python -m pytest -m hosts
 
 test-network: $(DEVELOPER) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network
@@ -134,13 +137,14 @@ elif ! "$(PYTHON)" -c 'import ensurepip, venv'; then echo "$(PYTHON) lacks venv:
 fi
 endef
 
-# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, and to
-# leave the cores to the program. Versions 4 and 5; what is set already stays.
+# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, to fill
+# one host after the other (without `slot` all ranks go to the first), and to leave the cores to the program. Versions 4
+# and 5; what is set already stays.
 define OPEN_MPI
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=$${OMPI_MCA_rmaps_base_oversubscribe-1}
 export OMPI_MCA_hwloc_base_binding_policy=$${OMPI_MCA_hwloc_base_binding_policy-none}
-export PRTE_MCA_rmaps_default_mapping_policy=$${PRTE_MCA_rmaps_default_mapping_policy-:oversubscribe}
+export PRTE_MCA_rmaps_default_mapping_policy=$${PRTE_MCA_rmaps_default_mapping_policy-slot:oversubscribe}
 export PRTE_MCA_hwloc_default_binding_policy=$${PRTE_MCA_hwloc_default_binding_policy-none}
 endef
 export OPEN_MPI

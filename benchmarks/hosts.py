@@ -192,6 +192,10 @@ class Hosts:
         """Bytes that a host has sent over its link so far."""
         return sent(LINK, self._number[host])
 
+    def first_process(self, host: str) -> int:
+        """Number of the first process of a host, as this one sees it."""
+        return self._number[host]
+
     def lose(self, host: str) -> None:
         """End a host at once, with all its processes."""
         os.kill(self._number[host], signal.SIGKILL)

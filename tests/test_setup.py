@@ -82,8 +82,8 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "openmpi", "run", "test", "lint", "bench", "clean"}
-    of_tests = {"test-slow", "test-all", "test-network", "test-slurm", "test-N", "test-exhaustive", "faults", "golden"}
-    assert verbs == everyday | of_tests | {"wheelhouse", "gpu-check"}
+    of_tests = {"test-slow", "test-all", "test-network", "test-slurm", "test-hosts", "test-N", "test-exhaustive"}
+    assert verbs == everyday | of_tests | {"faults", "golden", "wheelhouse", "gpu-check"}
 
 
 def test_clean_keeps_results(machine: Machine) -> None:
