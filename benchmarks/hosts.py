@@ -59,15 +59,16 @@ class Launcher:
     what `--version` prints.
     """
 
-    mpirun: str | None
+    mpirun: str
     python: str
     options: Callable[[str, str], Sequence[str]]
     product: str
 
     def obstacle(self) -> str:
         """Why it cannot be used, in one line; empty if it can."""
-        printed = self.mpirun and subprocess.run([self.mpirun, "--version"], capture_output=True, text=True).stdout
-        return "" if printed and self.product in printed else f"there is no mpirun of {self.product}"
+        there = shutil.which(self.mpirun) is not None
+        printed = subprocess.run([self.mpirun, "--version"], capture_output=True, text=True).stdout if there else ""
+        return "" if self.product in printed else f"there is no mpirun of {self.product}"
 
 
 def hydra() -> Launcher:
@@ -76,7 +77,7 @@ def hydra() -> Launcher:
     def options(remote: str, hosts: str) -> list[str]:
         return ["-launcher", "ssh", "-launcher-exec", remote, "-hosts", hosts]
 
-    return Launcher(mpirun(), sys.executable, options, "HYDRA")
+    return Launcher(mpirun() or "mpirun", sys.executable, options, "HYDRA")
 
 
 def open_mpi(folder: Path, *flags: str) -> Launcher:
@@ -85,9 +86,7 @@ def open_mpi(folder: Path, *flags: str) -> Launcher:
     def options(remote: str, hosts: str) -> list[str]:
         return ["--prtemca", "plm_ssh_agent", remote, "--host", hosts, "--map-by", "slot:oversubscribe", *flags]
 
-    own = folder / "bin"
-    found = own / "mpirun"
-    return Launcher(str(found) if found.exists() else None, str(own / "python"), options, "Open MPI")
+    return Launcher(str(folder / "bin/mpirun"), str(folder / "bin/python"), options, "Open MPI")
 
 
 def obstacle() -> str:
@@ -125,7 +124,7 @@ class Hosts:
     rate: of both directions of each link, as `tc` writes it; None: no shaping. others: interfaces that each host has
     before its link and that lead nowhere, bridges without ports, by name; in the address, `{}` stands for the number of
     the host. launcher: that starts jobs, MPICH's unless given. table: the file /etc/hosts of the hosts, but not of the
-    head.
+    head. process: number of the first process of each.
     """
 
     def __init__(
@@ -140,7 +139,7 @@ class Hosts:
         self.address = {name: f"{NETWORK}.{number}" for number, name in enumerate([*self.names, HEAD], 1)}
         self._rate, self._others = rate, others or {}
         self._anchors: dict[str, subprocess.Popen[str]] = {}
-        self._number: dict[str, int] = {}
+        self.process: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="hosts-"))
@@ -163,12 +162,12 @@ class Hosts:
         counts = [ranks] * len(self.names) if isinstance(ranks, int) else ranks
         hosts = ",".join(f"{name}:{count}" for name, count in zip(self.names, counts, strict=True))
         options = self.launcher.options(str(self._folder / "remote"), hosts)
-        return self.inside(HEAD, [str(self.launcher.mpirun), *options, "-np", str(sum(counts)), *arguments], cwd)
+        return self.inside(HEAD, [self.launcher.mpirun, *options, "-np", str(sum(counts)), *arguments], cwd)
 
     def inside(self, host: str, arguments: Sequence[str], cwd: Path | None = None) -> list[str]:
         """The command that runs `arguments` on one host."""
         entered = [*OWN, *([] if host == HEAD else ["--pid"])]
-        return ["nsenter", "-t", str(self._number[host]), *entered, f"--wdns={cwd or Path.cwd()}", *arguments]
+        return ["nsenter", "-t", str(self.process[host]), *entered, f"--wdns={cwd or Path.cwd()}", *arguments]
 
     def run(
         self,
@@ -186,19 +185,15 @@ class Hosts:
 
     def configure(self, host: str, command: str) -> None:
         """Run a command of `ip` or `tc`, given as one line, in the network of a host."""
-        subprocess.run(["nsenter", "-t", str(self._number[host]), "--net", *command.split()], check=True)
+        subprocess.run(["nsenter", "-t", str(self.process[host]), "--net", *command.split()], check=True)
 
     def sent(self, host: str) -> int:
         """Bytes that a host has sent over its link so far."""
-        return sent(LINK, self._number[host])
-
-    def first_process(self, host: str) -> int:
-        """Number of the first process of a host, as this one sees it."""
-        return self._number[host]
+        return sent(LINK, self.process[host])
 
     def lose(self, host: str) -> None:
         """End a host at once, with all its processes."""
-        os.kill(self._number[host], signal.SIGKILL)
+        os.kill(self.process[host], signal.SIGKILL)
 
     def _make(self) -> None:
         table = "".join(f"{address} {name}\n" for name, address in self.address.items())
@@ -226,12 +221,12 @@ class Hosts:
         anchor = subprocess.Popen([*command, "boot", name, str(table)], stdout=subprocess.PIPE, text=True)
         self._anchors[name] = anchor
         assert anchor.stdout is not None
-        self._number[name] = int(anchor.stdout.readline())
-        (self._folder / name).write_text(f"{self._number[name]}\n")
+        self.process[name] = int(anchor.stdout.readline())
+        (self._folder / name).write_text(f"{self.process[name]}\n")
 
     def _join(self, name: str) -> None:
         port = f"to-{name}"
-        self.configure(HEAD, f"ip link add {port} type veth peer name {LINK} netns {self._number[name]}")
+        self.configure(HEAD, f"ip link add {port} type veth peer name {LINK} netns {self.process[name]}")
         self.configure(HEAD, f"ip link set {port} master {BRIDGE} up")
         self._up(name, LINK, f"{self.address[name]}/24")
         if self._rate:
@@ -241,7 +236,7 @@ class Hosts:
 
     def _wait_for_link(self, name: str) -> None:
         """The kernel reports a link that was set up only some time later, a second at most."""
-        state = Path(f"/proc/{self._number[name]}/root/sys/class/net/{LINK}/operstate")
+        state = Path(f"/proc/{self.process[name]}/root/sys/class/net/{LINK}/operstate")
         deadline = time.monotonic() + 10
         while state.read_text().strip() != "up":
             if time.monotonic() > deadline:

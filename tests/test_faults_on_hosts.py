@@ -50,7 +50,7 @@ def test_a_missing_interface_is_refused_in_one_line(tmp_path: Path, mpi: str, of
 def listens(hosts: Hosts, name: str, address: str) -> bool:
     """Whether a process of a host listens at an address."""
     number = "".join(f"{int(part):02X}" for part in reversed(address.split(".")))
-    table = Path(f"/proc/{hosts.first_process(name)}/net/tcp").read_text()
+    table = Path(f"/proc/{hosts.process[name]}/net/tcp").read_text()
     return re.search(rf" {number}:[0-9A-F]+ 00000000:0000 0A ", table) is not None
 
 
@@ -71,7 +71,7 @@ def drop(hosts: Hosts) -> None:
     """The switch forwards nothing between the hosts, which know each other's hardware: packets are lost silently."""
     one, other = hosts.names
     for name, peer in ((one, other), (other, one)):
-        shown = Path(f"/proc/{hosts.first_process(peer)}/root/sys/class/net/eth0/address").read_text().strip()
+        shown = Path(f"/proc/{hosts.process[peer]}/root/sys/class/net/eth0/address").read_text().strip()
         hosts.configure(name, f"ip neighbour replace {hosts.address[peer]} lladdr {shown} dev eth0 nud permanent")
     isolate(hosts)
 

@@ -62,6 +62,9 @@ def test_a_run_uses_each_host_as_a_node(tmp_path: Path, mpi: str, ranks: tuple[i
     ]
     for test in found["tests"]:
         sampled(test, names)
+    if ranks == (2, 2):  # groups by row are within hosts
+        within, across = (test["telemetry"]["average"] for test in models)
+        assert within["sent_within"] > across["sent_within"] and across["sent_between"] > within["sent_between"]
     assert {trial["worker"] for trial in search["trials"]} == {0, 1}
 
 
@@ -86,7 +89,7 @@ def sampled(test: Json, names: list[str]) -> None:
 
 def copied(hosts: Hosts, name: str) -> list[Path]:
     """Files of copies on a host."""
-    return [*Path(f"/proc/{hosts.first_process(name)}/root/dev/shm").glob("hpcai-*/*/files/*")]
+    return [*Path(f"/proc/{hosts.process[name]}/root/dev/shm").glob("hpcai-*/*/files/*")]
 
 
 def test_each_host_reads_its_own_copy(tmp_path: Path) -> None:

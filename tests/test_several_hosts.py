@@ -125,7 +125,7 @@ def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
 @needs_hosts
 def test_hosts_have_a_shaped_link_and_leave_nothing() -> None:
     with contextlib.suppress(KeyboardInterrupt), Hosts(3) as hosts:
-        numbers, folder = [*hosts._number.values()], hosts.table.parent
+        numbers, folder = [*hosts.process.values()], hosts.table.parent
         for name in hosts.names:
             assert inside(hosts, name, "hostname").strip() == name
             assert "tbf" in inside(hosts, name, "tc qdisc")
@@ -144,7 +144,7 @@ KILLED = """
 import time
 from benchmarks.hosts import Hosts
 hosts = Hosts(2).__enter__()
-print(*hosts._number.values(), flush=True)
+print(*hosts.process.values(), flush=True)
 time.sleep(60)
 """
 
