@@ -84,7 +84,9 @@ def open_mpi(folder: Path, *flags: str) -> Launcher:
     """The mpirun of version 5 of Open MPI, of the environment in a folder; flags: further ones."""
 
     def options(remote: str, hosts: str) -> list[str]:
-        return ["--prtemca", "plm_ssh_agent", remote, "--host", hosts, "--map-by", "slot:oversubscribe", *flags]
+        # The daemons name their folders by host and user, and all hosts have one /tmp.
+        own = ["--prtemca", "prte_tmpdir_base", str(Path(remote).parent)]
+        return ["--prtemca", "plm_ssh_agent", remote, *own, "--host", hosts, "--map-by", "slot:oversubscribe", *flags]
 
     return Launcher(str(folder / "bin/mpirun"), str(folder / "bin/python"), options, "Open MPI")
 
