@@ -1,6 +1,5 @@
 """Faults between hosts, under MPICH and Open MPI: interfaces that do not connect them, signals, ranks that are lost."""
 
-import json
 import re
 import signal
 from collections.abc import Callable
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from job_folder import prepared, results
 from jobs_on_hosts import LAUNCHERS, PLANTED, ended, launcher, needs_hosts, started, verified_result
-from launch import GRACE, ROOT, Finished, Job, wait_until
+from launch import GRACE, ROOT, Finished, wait_until
 
 from benchmarks.hosts import HEAD, Hosts
 
@@ -148,31 +147,13 @@ def test_other_hosts_go_on_without_a_lost_one(tmp_path: Path, how: str) -> None:
     assert verified_result(tmp_path)["tests"][0]["verdict"] == "PASSED"
 
 
-def test_a_lost_host_leaves_a_run_that_goes_on_elsewhere(tmp_path: Path) -> None:
-    """A host ends with all its processes; two others resume the run."""
+def test_a_lost_host_is_named(tmp_path: Path) -> None:
+    """A host ends with all its processes; the launcher then kills the ranks of the other one."""
     with Hosts(2, None) as hosts, started(hosts, prepared(tmp_path), *LONG, "CHECKPOINT=0.05") as job:
         assert wait_until(lambda: any(tmp_path.glob("results/*/.checkpoints/*/*")), START), job.output()
         hosts.lose("node2")
         done = job.wait(60)
-    assert done.returncode != 0
-    assert wait_until(says(tmp_path), GRACE * 5), done.stderr
-    assert re.search("rank 0 on node1, group 0, .*; lost before it: node2|rank 1 on node2", says(tmp_path)()), (
-        done.stderr
-    )
-    stopped(tmp_path)
-
-
-def stopped(folder: Path) -> None:
-    """Two hosts resume the run, until a signal ends it in order."""
-    made = results(folder)
-    with Hosts(2, None) as hosts, started(hosts, folder, "--resume", made) as job:
-        assert wait_until(lambda: epochs(job) > 0, START), job.output()
-        job.process.send_signal(signal.SIGTERM)
-        assert job.wait(60).returncode == 3
-    found = json.loads((made / "result.json").read_text())
-    assert len(found["resumed"]) == 1 and found["broken_off"]["cause"].startswith("SIGTERM on rank ")
-
-
-def epochs(job: Job) -> int:
-    """Lines of progress of a job."""
-    return job.output()[1].count("epoch")
+    written = says(tmp_path)
+    assert done.returncode != 0 and wait_until(written, GRACE * 5), done.stderr
+    assert re.search("rank 0 on node1.*; lost before it: node2|rank 1 on node2", written()), written() + done.stderr
+    assert f"resume: bench.py --resume {results(tmp_path)}" in written()
