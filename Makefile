@@ -37,7 +37,7 @@ SHELL := bash
 .ONESHELL:
 .SILENT:
 .DEFAULT_GOAL := help
-.PHONY: help install openmpi mpi run test test-slow test-all test-exhaustive test-slurm test-mpi test-network faults golden lint bench gpu-check wheelhouse clean
+.PHONY: help install openmpi mpi run test test-slow test-all test-exhaustive test-slurm test-mpi test-hosts test-network faults golden lint bench gpu-check wheelhouse clean
 
 READY := .venv/.complete
 DEVELOPER := .venv/.developer
@@ -88,6 +88,9 @@ test-slurm: $(DEVELOPER) ## the tests under a Slurm of their own on this machine
 
 test-mpi: $(DEVELOPER) ## a few runs with each MPI that this machine has, or whose wheel can be had; docs/INSTALL.md
 	.venv/bin/python -m pytest -m mpis
+
+test-hosts: $(DEVELOPER) ## the tests on several hosts, network namespaces of this machine, as root: a quarter of an hour
+	.venv/bin/python -m pytest -m hosts
 
 test-network: $(DEVELOPER) ## the tests that need a package index
 	.venv/bin/python -m pytest -m network

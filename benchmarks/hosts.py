@@ -13,7 +13,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -50,7 +51,52 @@ exec nsenter -t "$number" --net --uts --mount --ipc --pid sh -c "$*"
 """
 
 
+@dataclass(frozen=True)
+class Launcher:
+    """An mpirun, and how it is told where to start ranks.
+
+    options: what it takes, of the program in place of ssh and of the hosts as `node1:2,node2:1`. product: a word of
+    what `--version` prints.
+    """
+
+    mpirun: str
+    python: str
+    options: Callable[[str, str], Sequence[str]]
+    product: str
+
+    def obstacle(self) -> str:
+        """Why it cannot be used, in one line; empty if it can."""
+        there = shutil.which(self.mpirun) is not None
+        printed = subprocess.run([self.mpirun, "--version"], capture_output=True, text=True).stdout if there else ""
+        return "" if self.product in printed else f"there is no mpirun of {self.product}"
+
+
+def hydra() -> Launcher:
+    """MPICH's mpirun, of this Python's environment or on the PATH."""
+
+    def options(remote: str, hosts: str) -> list[str]:
+        return ["-launcher", "ssh", "-launcher-exec", remote, "-hosts", hosts]
+
+    return Launcher(mpirun() or "mpirun", sys.executable, options, "HYDRA")
+
+
+def open_mpi(folder: Path, *flags: str) -> Launcher:
+    """The mpirun of version 5 of Open MPI, of the environment in a folder; flags: further ones."""
+
+    def options(remote: str, hosts: str) -> list[str]:
+        # The daemons name their folders by host and user, and all hosts have one /tmp.
+        own = ["--prtemca", "prte_tmpdir_base", str(Path(remote).parent)]
+        return ["--prtemca", "plm_ssh_agent", remote, *own, "--host", hosts, "--map-by", "slot:oversubscribe", *flags]
+
+    return Launcher(str(folder / "bin/mpirun"), str(folder / "bin/python"), options, "Open MPI")
+
+
 def obstacle() -> str:
+    """Why no hosts can be made here, or MPICH not be started on them, in one line; empty if they can."""
+    return no_namespaces() or hydra().obstacle()
+
+
+def no_namespaces() -> str:
     """Why no hosts can be made here, in one line; empty if they can."""
     missing = [tool for tool in TOOLS if shutil.which(tool) is None]
     if os.geteuid():
@@ -58,11 +104,7 @@ def obstacle() -> str:
     if missing:
         return f"hosts of network namespaces need {', '.join(missing)}"
     tried = subprocess.run(["unshare", *OWN, "--pid", "--fork", "true"], capture_output=True, text=True, check=False)
-    if tried.returncode:
-        return f"no namespaces can be made: {tried.stderr.strip()}"
-    if mpirun() is None or b"HYDRA" not in subprocess.run([str(mpirun()), "--version"], capture_output=True).stdout:
-        return "hosts of network namespaces need the mpirun of MPICH (hydra)"
-    return ""
+    return f"no namespaces can be made: {tried.stderr.strip()}" if tried.returncode else ""
 
 
 def sent(interface: str, process: int | str = "self") -> int:
@@ -83,15 +125,23 @@ class Hosts:
 
     rate: of both directions of each link, as `tc` writes it; None: no shaping. others: interfaces that each host has
     before its link and that lead nowhere, bridges without ports, by name; in the address, `{}` stands for the number of
-    the host. table: the file /etc/hosts of the hosts, but not of the head.
+    the host. launcher: that starts jobs, MPICH's unless given. table: the file /etc/hosts of the hosts, but not of the
+    head. process: number of the first process of each.
     """
 
-    def __init__(self, count: int = 2, rate: str | None = GIGABIT, others: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        count: int = 2,
+        rate: str | None = GIGABIT,
+        others: Mapping[str, str] | None = None,
+        launcher: Launcher | None = None,
+    ) -> None:
+        self.launcher = launcher or hydra()
         self.names = [f"node{number}" for number in range(1, count + 1)]
         self.address = {name: f"{NETWORK}.{number}" for number, name in enumerate([*self.names, HEAD], 1)}
         self._rate, self._others = rate, others or {}
         self._anchors: dict[str, subprocess.Popen[str]] = {}
-        self._number: dict[str, int] = {}
+        self.process: dict[str, int] = {}
 
     def __enter__(self) -> Self:
         self._folder = Path(tempfile.mkdtemp(prefix="hosts-"))
@@ -106,43 +156,46 @@ class Hosts:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
         self._remove()
 
-    def command(self, arguments: Sequence[str], ranks_per_host: int = 1, cwd: Path | None = None) -> list[str]:
-        """The command that starts `arguments` on all hosts as one MPI job; consecutive ranks share a host."""
-        hosts = ["-hosts", ",".join(self.names), "-ppn", str(ranks_per_host)]
-        launcher = ["-launcher", "ssh", "-launcher-exec", str(self._folder / "remote")]
-        ranks = ["-np", str(ranks_per_host * len(self.names))]
-        return self.inside(HEAD, [str(mpirun()), *launcher, *hosts, *ranks, *arguments], cwd)
+    def command(self, arguments: Sequence[str], ranks: int | Sequence[int] = 1, cwd: Path | None = None) -> list[str]:
+        """The command that starts `arguments` on all hosts as one MPI job; consecutive ranks share a host.
+
+        ranks: of each host, the same number or one for each.
+        """
+        counts = [ranks] * len(self.names) if isinstance(ranks, int) else ranks
+        hosts = ",".join(f"{name}:{count}" for name, count in zip(self.names, counts, strict=True))
+        options = self.launcher.options(str(self._folder / "remote"), hosts)
+        return self.inside(HEAD, [self.launcher.mpirun, *options, "-np", str(sum(counts)), *arguments], cwd)
 
     def inside(self, host: str, arguments: Sequence[str], cwd: Path | None = None) -> list[str]:
         """The command that runs `arguments` on one host."""
         entered = [*OWN, *([] if host == HEAD else ["--pid"])]
-        return ["nsenter", "-t", str(self._number[host]), *entered, f"--wdns={cwd or Path.cwd()}", *arguments]
+        return ["nsenter", "-t", str(self.process[host]), *entered, f"--wdns={cwd or Path.cwd()}", *arguments]
 
     def run(
         self,
         arguments: Sequence[str],
-        ranks_per_host: int = 1,
+        ranks: int | Sequence[int] = 1,
         env: Mapping[str, str] | None = None,
         cwd: Path | None = None,
         timeout: float = 300.0,
     ) -> subprocess.CompletedProcess[str]:
-        """Run `arguments` on all hosts as one MPI job."""
-        command = self.command(arguments, ranks_per_host, cwd)
+        """Run `arguments` on all hosts as one MPI job, as `command` says."""
+        command = self.command(arguments, ranks, cwd)
         return subprocess.run(
             command, env={**os.environ, **(env or {})}, capture_output=True, text=True, timeout=timeout, check=False
         )
 
     def configure(self, host: str, command: str) -> None:
         """Run a command of `ip` or `tc`, given as one line, in the network of a host."""
-        subprocess.run(["nsenter", "-t", str(self._number[host]), "--net", *command.split()], check=True)
+        subprocess.run(["nsenter", "-t", str(self.process[host]), "--net", *command.split()], check=True)
 
     def sent(self, host: str) -> int:
         """Bytes that a host has sent over its link so far."""
-        return sent(LINK, self._number[host])
+        return sent(LINK, self.process[host])
 
     def lose(self, host: str) -> None:
         """End a host at once, with all its processes."""
-        os.kill(self._number[host], signal.SIGKILL)
+        os.kill(self.process[host], signal.SIGKILL)
 
     def _make(self) -> None:
         table = "".join(f"{address} {name}\n" for name, address in self.address.items())
@@ -170,12 +223,12 @@ class Hosts:
         anchor = subprocess.Popen([*command, "boot", name, str(table)], stdout=subprocess.PIPE, text=True)
         self._anchors[name] = anchor
         assert anchor.stdout is not None
-        self._number[name] = int(anchor.stdout.readline())
-        (self._folder / name).write_text(f"{self._number[name]}\n")
+        self.process[name] = int(anchor.stdout.readline())
+        (self._folder / name).write_text(f"{self.process[name]}\n")
 
     def _join(self, name: str) -> None:
         port = f"to-{name}"
-        self.configure(HEAD, f"ip link add {port} type veth peer name {LINK} netns {self._number[name]}")
+        self.configure(HEAD, f"ip link add {port} type veth peer name {LINK} netns {self.process[name]}")
         self.configure(HEAD, f"ip link set {port} master {BRIDGE} up")
         self._up(name, LINK, f"{self.address[name]}/24")
         if self._rate:
@@ -185,7 +238,7 @@ class Hosts:
 
     def _wait_for_link(self, name: str) -> None:
         """The kernel reports a link that was set up only some time later, a second at most."""
-        state = Path(f"/proc/{self._number[name]}/root/sys/class/net/{LINK}/operstate")
+        state = Path(f"/proc/{self.process[name]}/root/sys/class/net/{LINK}/operstate")
         deadline = time.monotonic() + 10
         while state.read_text().strip() != "up":
             if time.monotonic() > deadline:

@@ -8,12 +8,13 @@ environment=$1 mpirun=$2
 family=$("$mpirun" --version 2>&1 || true)
 linked=
 
-# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, and to
-# leave the cores to the program. Versions 4 and 5; what is set already stays.
+# Open MPI's mpirun needs these to do unasked what MPICH's does: to run as root and with more ranks than cores, to
+# fill one host after the other (without `slot` all ranks go to the first), and to leave the cores to the program.
+# Versions 4 and 5; what is set already stays.
 OPEN_MPI='export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_rmaps_base_oversubscribe=${OMPI_MCA_rmaps_base_oversubscribe-1}
 export OMPI_MCA_hwloc_base_binding_policy=${OMPI_MCA_hwloc_base_binding_policy-none}
-export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy-:oversubscribe}
+export PRTE_MCA_rmaps_default_mapping_policy=${PRTE_MCA_rmaps_default_mapping_policy-slot:oversubscribe}
 export PRTE_MCA_hwloc_default_binding_policy=${PRTE_MCA_hwloc_default_binding_policy-none}'
 
 say() { echo "set-up: $*"; }

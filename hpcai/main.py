@@ -157,13 +157,14 @@ def _benchmark(options: cli.Options) -> int:
     from hpcai.inputfile import parse
 
     given = library_variables.settings(os.environ)  # before this program sets any
+    library_variables.quiet(os.environ)
     memory.suspend_collection()
     faulthandler.enable(sys.__stderr__ or 2)  # a crash in a library shows the Python stacks of its rank
     signals.record_signals()
     worlds.abort_on_early_exit()
     try:
         world = worlds.join()
-        rank_watch.begin(world.comm, world.node, world.host)
+        world.interface = rank_watch.begin(world.comm, world.node, world.host)
         text, overrides, name = worlds.agreed(world.comm, lambda: _source(_chosen(options, world.size)))
         problem = parse(text, overrides, name=name)
         rank_watch.watch(float(problem.run["WATCHDOG"]))

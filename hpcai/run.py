@@ -155,6 +155,8 @@ def _rank(world: World, placement: Placement, device: torch.device, grids: list[
         rank=world.rank,
         groups=tuple(groups_of(world.rank, grids)),
         host=world.host,
+        interface=world.interface[0] or None,
+        address=world.interface[1] or None,
         device=str(device),
         cpus=ranges(placement.cpus),
         threads=placement.threads,

@@ -154,6 +154,19 @@ def test_ranks_beyond_the_listed_ones_are_counted() -> None:
     assert lines[rank_map + 4 : rank_map + 6] == ["Grid 2 x 1: ranks 2-999 stay idle", "WARNING: 64 of 64 ..."]
 
 
+def test_rank_map_of_several_nodes_has_the_interface_of_each() -> None:
+    report = stored()
+    ranks = (replace(report.ranks[0], interface="eth0", address="198.18.0.1"), *report.ranks[1:])
+    two = replace(report, ranks=ranks, environment=replace(report.environment, nodes=2))
+    lines = files.report(two).splitlines()
+    (first,) = (number for number, line in enumerate(lines) if line.lstrip().startswith("Rank "))
+    place = lines[first].index("Interface")
+    found = [line[place : place + 31].split() for line in lines[first + 1 : first + 3]]
+    assert found == [["eth0", "198.18.0.1"], ["-"]]
+    assert {line[place + 32 :].split()[0] for line in lines[first + 1 : first + 3]} == {"cpu"}
+    assert "Interface" not in files.report(report)
+
+
 def test_final_line_has_every_reason() -> None:
     (final,) = [line for line in files.report(stored()).splitlines() if line.startswith("Final Summary::")]
     reasons = [reason.partition(", official")[0] for reason in golden()["summary"]["reasons"]]

@@ -82,7 +82,7 @@ def test_run_fails_with_the_program(machine: Machine) -> None:
 def test_help_lists_every_verb(machine: Machine) -> None:
     verbs = {line.split()[1] for line in machine.make().stdout.splitlines()}
     everyday = {"help", "install", "openmpi", "mpi", "run", "test", "lint", "bench", "clean"}
-    of_tests = {f"test-{kind}" for kind in ("slow", "all", "network", "slurm", "mpi", "N", "exhaustive")}
+    of_tests = {f"test-{kind}" for kind in ("slow", "all", "network", "slurm", "mpi", "hosts", "N", "exhaustive")}
     assert verbs == everyday | of_tests | {"faults", "golden", "wheelhouse", "gpu-check"}
 
 

@@ -12,13 +12,12 @@ import time
 from pathlib import Path
 
 import pytest
+from jobs_on_hosts import NO_NAMES, PLANTED, needs_hosts
 from launch import BENCH, GRACE, ROOT, run_job, wait_until
 
-from benchmarks.hosts import HEAD, Hosts, obstacle
+from benchmarks.hosts import HEAD, Hosts, no_namespaces
 from hpcai.comm import reachability
 
-OBSTACLE = obstacle()
-needs_hosts = pytest.mark.skipif(bool(OBSTACLE), reason=f"NO HOSTS: {OBSTACLE}")
 INPUT = """\
 One model on two hosts
 No header
@@ -49,12 +48,10 @@ row column MAPPING
 4K 1M SIZES
 """
 GRADIENTS = 77_850 * 4  # bytes of resnet8's for ten classes
-# The first has the same address on all hosts, as a bridge of containers; packets to the second one are lost.
-PLANTED = {"docker0": "172.17.0.1/16", "private0": "172.18.0.{}/16"}
-NO_NAMES = "127.0.0.1 localhost\n127.0.1.1 node1 node2\n"  # as Debian enters the name of a host
 
 
 @pytest.mark.slow
+@pytest.mark.hosts
 @needs_hosts
 def test_a_group_uses_the_interface_that_connects_its_hosts(tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_text(INPUT)
@@ -65,17 +62,27 @@ def test_a_group_uses_the_interface_that_connects_its_hosts(tmp_path: Path) -> N
         assert finished.returncode == 0, finished.stderr
         assert "End of Tests." in finished.stdout
         assert hosts.sent("node1") > 4 * GRADIENTS  # two steps at least, and the warm-up
-        for name in ("docker0", "private0"):
-            refused = hosts.run(command, env={"GLOO_SOCKET_IFNAME": name}, cwd=tmp_path, timeout=60)
-            assert refused.returncode == 2
-            address = PLANTED[name].format(1).split("/")[0]
-            assert "host node1 has no network interface that all other hosts of a group" in refused.stderr
-            assert f"tried {name} ({address})" in refused.stderr
-            assert "node2 could not connect" in refused.stderr
-            assert "allowed: " in refused.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.hosts
+@needs_hosts
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_group_over_an_interface_that_leads_nowhere_is_refused(tmp_path: Path, name: str) -> None:
+    (tmp_path / "x.dat").write_text(INPUT)
+    command = [sys.executable, str(BENCH), str(tmp_path / "x.dat")]
+    with Hosts(2, None, PLANTED) as hosts:
+        refused = hosts.run(command, env={"GLOO_SOCKET_IFNAME": name}, cwd=tmp_path, timeout=60)
+    assert refused.returncode == 2
+    (line,) = (line for line in refused.stderr.splitlines() if line.startswith("hpcai: "))
+    address = PLANTED[name].format(1).split("/")[0]
+    assert "host node1 has no network interface that all other hosts of a group can connect to: " in line
+    assert f"tried {name} ({address}); rank 1 on node2 could not connect to the last one in 5 s; allowed: " in line
+    assert "node1 has lo (127.0.0.1), " in line and "eth0 (198.18.0.1)" in line
+
+
+@pytest.mark.exhaustive
+@pytest.mark.hosts
 @needs_hosts
 def test_groups_within_and_across_hosts_pass_and_verify(tmp_path: Path) -> None:
     (tmp_path / "x.dat").write_text(WITHIN_AND_ACROSS)
@@ -95,6 +102,7 @@ def test_groups_within_and_across_hosts_pass_and_verify(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hosts
 @needs_hosts
 def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
     """By the watcher, whose stderr is a file here: hydra sometimes ends before it has forwarded the last line."""
@@ -113,26 +121,11 @@ def test_a_rank_that_dies_on_another_host_is_named(tmp_path: Path) -> None:
     assert re.search(r"rank 1 on node2 (was killed by signal 9|died .*) outside of the tests", said.read_text())
 
 
-@pytest.mark.slow
-@needs_hosts
-@pytest.mark.parametrize(("fault", "how"), [("stop", "was stopped by a signal"), ("hang", "made no step")])
-def test_a_rank_that_is_stuck_on_another_host_ends_the_job(tmp_path: Path, fault: str, how: str) -> None:
-    """The watcher of that host tells the head, which asks all watchers, names the rank, and ends the ranks of all."""
-    (tmp_path / "x.dat").write_text(INPUT)
-    failing = str(ROOT / "tests" / "jobs" / "failing.py")
-    program = [sys.executable, failing, "1", "training", "3", fault, str(tmp_path / "x.dat")]
-    with Hosts(2, None) as hosts:
-        finished = hosts.run([*program, "--set", "EPOCHS=100000", "WATCHDOG=2"], cwd=tmp_path, timeout=120)
-    assert finished.returncode != 0
-    (written,) = tmp_path.glob("results/*/BROKEN_OFF")
-    said = f"rank 1 on node2, group 0, {how} for "
-    assert said in written.read_text() and "hpcai: stacks of rank 0 on node1:" in finished.stderr
-
-
+@pytest.mark.hosts
 @needs_hosts
 def test_hosts_have_a_shaped_link_and_leave_nothing() -> None:
     with contextlib.suppress(KeyboardInterrupt), Hosts(3) as hosts:
-        numbers, folder = [*hosts._number.values()], hosts.table.parent
+        numbers, folder = [*hosts.process.values()], hosts.table.parent
         for name in hosts.names:
             assert inside(hosts, name, "hostname").strip() == name
             assert "tbf" in inside(hosts, name, "tc qdisc")
@@ -151,11 +144,12 @@ KILLED = """
 import time
 from benchmarks.hosts import Hosts
 hosts = Hosts(2).__enter__()
-print(*hosts._number.values(), flush=True)
+print(*hosts.process.values(), flush=True)
 time.sleep(60)
 """
 
 
+@pytest.mark.hosts
 @needs_hosts
 def test_hosts_end_with_the_process_that_made_them(tmp_path: Path) -> None:
     own = {**os.environ, "TMPDIR": str(tmp_path)}  # the only thing that is left is a folder with files of a few bytes
@@ -170,10 +164,10 @@ def test_hosts_end_with_the_process_that_made_them(tmp_path: Path) -> None:
 
 def test_why_there_are_no_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert obstacle() == "hosts of network namespaces need root"
+    assert no_namespaces() == "hosts of network namespaces need root"
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setenv("PATH", "")
-    assert obstacle() == "hosts of network namespaces need ip, tc, unshare, nsenter, setpriv"
+    assert no_namespaces() == "hosts of network namespaces need ip, tc, unshare, nsenter, setpriv"
 
 
 @pytest.mark.parametrize("planted", ["", "another host", "closed", "silent"])
@@ -212,9 +206,12 @@ def test_ranks_as_nodes_take_the_first_interface_that_all_reach() -> None:
     assert reachability._first_reached(world, "here", found) == ("first", "")
     name, refusal = reachability._first_reached(world, f"host{world.rank}", {} if world.rank == 1 else found)
     assert not name and refusal.startswith("host host1 has no network interface")
+    own = ({}, "host1 lacks eth9") if world.rank == 1 else (found, "")  # the interface that the user names
+    assert reachability._first_reached(world, "here", *own) == ("", "host1 lacks eth9")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.hosts
 @needs_hosts
 def test_bytes_over_the_link_are_those_of_the_gradients() -> None:
     sizes = ["--network", "resnet8", "--rounds", "2", "--steps", "2", "--ranks", "1", "--wire", "fp32"]

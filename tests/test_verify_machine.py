@@ -26,6 +26,7 @@ RANKS = "ranks: each that is listed, in order"
 GRIDS = "environment: the grids of the tests, and their idle ranks"
 GPUS = "accelerators > 0 if, and only if, the device is no cpu"
 CPUS = "ranks: on the cpu if, and only if, accelerators = 0"
+INTERFACE = "ranks: interface and address, of several nodes"
 HOST = "tests[0].raw: slowest_host: of slowest_rank"
 
 
@@ -50,6 +51,8 @@ def on_gpus(result: Json) -> None:
         (GRIDS, lambda result: result["environment"]["grids"].reverse()),
         (GRIDS, lambda result: result["environment"]["idle"].append("Grid 1 x 1: rank 1 stays idle")),
         ("environment: at most a node for each rank", lambda result: result["environment"].update(nodes=3)),
+        (INTERFACE, lambda result: result["ranks"][1].update(interface="eth0", address="198.18.0.2")),
+        (INTERFACE, lambda result: result["ranks"][1].update(address="198.18.0.2")),
         ("ranks: groups, by the grids", lambda result: result["ranks"][1].update(groups=[1, 1])),
         (GPUS, lambda result: result["environment"].update(accelerators=2)),
         (GPUS, lambda result: result["environment"].update(device="NVIDIA H200")),

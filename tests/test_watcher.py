@@ -41,8 +41,12 @@ class Watched:
             assert json.loads(rank.recv(100)) == {"watched": True}
 
     def connect(self, token: str, rank: int) -> socket.socket:
+        return self.join({"rank": {"rank": rank, "host": f"node-{rank}", **UNSEEN}}, token)
+
+    def join(self, message: dict[str, Any], token: str = TOKEN) -> socket.socket:
+        """A connection that begins with a message."""
         connection = self._stack.enter_context(socket.create_connection(self._listener.getsockname()))
-        say(connection, {"token": token, "rank": {"rank": rank, "host": f"node-{rank}", **UNSEEN}})
+        say(connection, {"token": token, **message})
         return connection
 
     def settle(self) -> None:
@@ -122,6 +126,17 @@ def test_unknown_connections_are_neither_named_nor_obeyed(watched: Watched) -> N
     watched.settle()
     watched.ranks[1].close()
     assert watched.printed() == LINE.format(1, "node-1")
+
+
+@pytest.mark.parametrize(("bye", "more"), [(False, "; lost before it: node9"), (True, "")])
+def test_a_host_that_was_lost_before_a_rank_is_named(watched: Watched, bye: bool, more: str) -> None:
+    node = watched.join({"node": "node9"})
+    if bye:
+        say(node, {"bye": True})
+    node.close()
+    watched.settle()
+    watched.ranks[0].close()
+    assert watched.printed() == LINE.format(0, "node-0").removesuffix("\n") + more + "\n"
 
 
 def test_other_watchers_report_and_the_first_report_counts(watched: Watched) -> None:

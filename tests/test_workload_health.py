@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import pytest
 import torch
+from jobs_on_hosts import needs_hosts
 from launch import BENCH, ROOT, run_job
 from msgspec import convert
 from sample_records import MEMORY, environment, plain
 
-from benchmarks.hosts import Hosts, obstacle
+from benchmarks.hosts import Hosts
 from hpcai.formulas.node_health import LISTED
 from hpcai.inputfile import Case
 from hpcai.results.claim import Subject, violated
@@ -24,8 +25,6 @@ from hpcai.workloads.health.record import HealthRaw
 if TYPE_CHECKING:
     from hpcai.comm.world import World
 
-OBSTACLE = obstacle()
-needs_hosts = pytest.mark.skipif(bool(OBSTACLE), reason=f"NO HOSTS: {OBSTACLE}")
 CASE = Case(1, "health", {"TYPES": ("fp32", "bf16"), "SIDE": 64, "TOLERANCE": 0.5, "SEED": 1, "TELEMETRY": 0.0})
 INPUT = "Node health\nSmall\n[health]\n256 SIDE\n0.4 TOLERANCE\n"
 SLOW_NODE = ROOT / "tests/jobs/slow_node.py"
@@ -110,7 +109,8 @@ def run(tmp_path: Path, program: list[Any], count: int = 3, slow_link: str = "")
     return done.returncode, done.stdout, json.loads((folder / "result.json").read_text())["tables"][0]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.hosts
 @needs_hosts
 def test_sound_hosts_pass(tmp_path: Path) -> None:
     code, report, table = run(tmp_path, [BENCH])
@@ -118,6 +118,7 @@ def test_sound_hosts_pass(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.hosts
 @needs_hosts
 def test_a_host_with_a_slow_link_is_named_and_fails(tmp_path: Path) -> None:
     code, report, table = run(tmp_path, [BENCH], slow_link="node2")
@@ -126,7 +127,8 @@ def test_a_host_with_a_slow_link_is_named_and_fails(tmp_path: Path) -> None:
     assert len(slow) == 1 and slow[0].startswith(f"  slow: {LINKS} of node2, rank 1: ")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
+@pytest.mark.hosts
 @needs_hosts
 @pytest.mark.parametrize(("fault", "says"), [("slow", "of the median, 3 measurements"), ("wrong", "wrong numbers")])
 def test_a_host_with_slow_or_wrong_kernels_is_named_and_fails(tmp_path: Path, fault: str, says: str) -> None:

@@ -36,8 +36,14 @@ def _ranks(environment: Environment, ranks: Sequence[Rank], cases: Sequence[Case
         "environment: variables that are settings of libraries": all(map(is_setting, environment.variables)),
         "environment: at most a node for each rank": environment.nodes <= size,
         "ranks: each that is listed, in order": [rank.rank for rank in ranks] == [*range(min(LISTED_RANKS, size))],
+        "ranks: interface and address, of several nodes": all(_sound_interface(environment, rank) for rank in ranks),
         "ranks: groups, by the grids": all([*rank.groups] == groups_of(rank.rank, grids) for rank in ranks),
     }
+
+
+def _sound_interface(environment: Environment, rank: Rank) -> bool:
+    """Whether a rank has both, or neither, and neither on the only node."""
+    return (rank.interface is None) == (rank.address is None) and (rank.address is None or environment.nodes > 1)
 
 
 def _devices(environment: Environment, ranks: Sequence[Rank]) -> dict[str, bool]:

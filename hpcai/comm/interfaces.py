@@ -26,6 +26,11 @@ def interfaces() -> dict[str, str]:
     return {name: address for name, address in found if address is not None}
 
 
+def listed(addresses: dict[str, str]) -> str:
+    """Interfaces with their addresses, in words."""
+    return ", ".join(f"{name} ({address})" for name, address in addresses.items()) or "none"
+
+
 def candidate_interfaces(addresses: dict[str, str], inside_node: bool, wanted: str, own_name: str) -> dict[str, str]:
     """Those of the interfaces that a group may communicate over, the best first.
 
@@ -39,7 +44,7 @@ def candidate_interfaces(addresses: dict[str, str], inside_node: bool, wanted: s
     if not names:
         raise LaunchError(
             f"host {own_name} has no network interface for a group "
-            f"{'inside it' if inside_node else 'that spans nodes'}: of {', '.join(addresses) or 'none'} "
+            f"{'inside it' if inside_node else 'that spans nodes'}: of {listed(addresses)} "
             f"GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME admits {wanted or 'any'}"
         )
     return {name: admitted[name] for name in names}

@@ -37,18 +37,25 @@ _connections: list[socket.socket] = []
 _processes: list[subprocess.Popen[bytes]] = []  # kept so that Python does not wait for the watcher
 
 
-def begin(comm: MPI.Comm, node: MPI.Comm, host: str) -> None:
+def begin(comm: MPI.Comm, node: MPI.Comm, host: str) -> tuple[str, str]:
     """Start a watcher on each node and connect its ranks to it. Collective over `comm`.
 
-    comm: all ranks; node: those of this node, whose name is host.
+    comm: all ranks; node: those of this node, whose name is host. Name and address of the interface by which the other
+    nodes reach this one; empty of one node, of more than MOST_NODES, or if they do not.
     """
-    nodes = comm.allreduce(int(node.rank == 0))
-    if nodes > MOST_NODES:
-        return
+    nodes, interface = comm.allreduce(int(node.rank == 0)), ("", "")
     try:
-        address = _local_address() if nodes == 1 else group_interface(comm, False, host)[1]
+        if 1 < nodes <= MOST_NODES:
+            interface = group_interface(comm, False, host)
     except LaunchError:  # on all ranks
-        return
+        return interface
+    if nodes <= MOST_NODES:
+        _begin(comm, node, host, nodes, interface[1] or _local_address())
+    return interface
+
+
+def _begin(comm: MPI.Comm, node: MPI.Comm, host: str, nodes: int, address: str) -> None:
+    """The same, with the address at which the watcher of rank 0 listens."""
     waiting = node.size + (nodes if nodes > 1 else 0)
     head = comm.bcast(_start(address, waiting, comm.rank, host, None) if comm.rank == 0 else None)
     own = head if comm.rank == 0 else None

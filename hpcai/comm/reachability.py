@@ -12,7 +12,7 @@ from typing import Any
 from mpi4py import MPI
 
 from hpcai.comm import communicators
-from hpcai.comm.interfaces import candidate_interfaces, interfaces, wanted_interface
+from hpcai.comm.interfaces import candidate_interfaces, interfaces, listed, wanted_interface
 from hpcai.errors import LaunchError
 
 LIMIT = 5.0  # seconds to connect: the kernel repeats a lost request after 1 s and 3 s
@@ -24,18 +24,29 @@ def group_interface(comm: MPI.Comm, inside_node: bool, host: str) -> tuple[str, 
     """Name and address of this rank's interface in a group; the same on the ranks of a node. Collective over `comm`.
 
     inside_node: whether all ranks are on one node; nothing is tried then. Otherwise each node connects to others, to
-    all if they are few. LaunchError on every rank if a node has no interface that those can connect to.
+    all if they are few. LaunchError on every rank if a node has no interface that those can connect to, or none that
+    the user admits.
     """
-    named = socket.gethostname()  # no name server has to know a name that the scheduler gave to the node
-    found = candidate_interfaces(interfaces(), inside_node, wanted_interface(), named)
-    name = next(iter(found)) if inside_node else _agreed(comm, host, found)
+    found, lack = _candidates(inside_node)
+    if inside_node and lack:
+        raise LaunchError(lack)
+    name = next(iter(found)) if inside_node else _agreed(comm, host, found, lack)
     return name, found[name]
 
 
-def _agreed(comm: MPI.Comm, host: str, found: dict[str, str]) -> str:
+def _candidates(inside_node: bool) -> tuple[dict[str, str], str]:
+    """Addresses of the interfaces that this host may use, by name, and if there are none, why."""
+    named = socket.gethostname()  # no name server has to know a name that the scheduler gave to the node
+    try:
+        return candidate_interfaces(interfaces(), inside_node, wanted_interface(), named), ""
+    except LaunchError as error:
+        return {}, str(error)
+
+
+def _agreed(comm: MPI.Comm, host: str, found: dict[str, str], lack: str) -> str:
     local = communicators.of_node(comm)
     nodes = communicators.split(comm, MPI.UNDEFINED if local.rank else 0, comm.rank)
-    name, refusal = local.bcast(None if local.rank else _first_reached(nodes, host, found))
+    name, refusal = local.bcast(None if local.rank else _first_reached(nodes, host, found, lack))
     local.Free()
     if nodes != MPI.COMM_NULL:
         nodes.Free()
@@ -44,11 +55,11 @@ def _agreed(comm: MPI.Comm, host: str, found: dict[str, str]) -> str:
     return str(name)
 
 
-def _first_reached(nodes: MPI.Comm, host: str, found: dict[str, str]) -> tuple[str, str]:
-    """The interface, and if a node has none, why. Collective over one rank of each node."""
+def _first_reached(nodes: MPI.Comm, host: str, found: dict[str, str], lack: str = "") -> tuple[str, str]:
+    """The interface, and if a node has none, why. Collective over one rank of each node. lack: why `found` is empty."""
     left, strangers = list(found), [""]
     while True:
-        mine = (nodes.size, "") if left else (nodes.rank, _refusal(host, found, strangers[0]))
+        mine = (nodes.size, "") if left else (nodes.rank, lack or _refusal(host, found, strangers[0]))
         _, refusal = nodes.allreduce(mine, MPI.MIN)  # of the first node that has one
         if refusal:
             return "", refusal
@@ -60,11 +71,10 @@ def _first_reached(nodes: MPI.Comm, host: str, found: dict[str, str]) -> tuple[s
 
 
 def _refusal(host: str, found: dict[str, str], stranger: str) -> str:
-    tried = ", ".join(f"{name} ({address})" for name, address in found.items())
     return (
-        f"host {host} has no network interface that all other hosts of a group can connect to: tried {tried}; "
+        f"host {host} has no network interface that all other hosts of a group can connect to: tried {listed(found)}; "
         f"{stranger} could not connect to the last one in {LIMIT:g} s; allowed: names of interfaces of a common "
-        "network in GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME, or none"
+        f"network in GLOO_SOCKET_IFNAME or NCCL_SOCKET_IFNAME, or none; {host} has {listed(interfaces())}"
     )
 
 
@@ -75,7 +85,7 @@ def _distances(nodes: int) -> list[int]:
 
 
 async def _unreached(nodes: MPI.Comm, host: str, address: str) -> list[str]:
-    """The hosts that cannot connect to this node's address, of those that try. Collective."""
+    """The ranks that cannot connect to this node's address, with their hosts, of those that try. Collective."""
     token = secrets.token_hex(8)  # tells this node from another one with the same address
 
     async def greet(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -90,7 +100,8 @@ async def _unreached(nodes: MPI.Comm, host: str, address: str) -> list[str]:
     while not others.Test():
         await asyncio.sleep(PAUSE)
     server.close()
-    answers = [_shifted(nodes, (host, found), away) for found, away in zip(reached, distances, strict=True)]
+    own = f"rank {MPI.COMM_WORLD.rank} on {host}"
+    answers = [_shifted(nodes, (own, found), away) for found, away in zip(reached, distances, strict=True)]
     return [name for name, found in answers if not found]
 
 

@@ -22,12 +22,14 @@ from hpcai.comm import communicators
 from hpcai.comm.grid import Group
 from hpcai.comm.reachability import group_interface
 from hpcai.comm.world import broadcast, own_node
+from hpcai.errors import LaunchError
 from hpcai.formulas.collectives import TrainingBackend
 from hpcai.machine import device as devices
 
 TIMEOUT = timedelta(minutes=10)
 # seconds for gloo's threads to release Python objects: they need the GIL, which the thread that ends them holds
 DRAINED = 0.1
+SPOKEN = 3.0  # seconds in which the first rank says what all have, and the launcher ends the others
 
 
 def _open_store(address: str, size: int) -> distributed.TCPStore:
@@ -57,10 +59,19 @@ def one_node(comm: MPI.Comm) -> bool:
     return alone
 
 
+def _interface(comm: MPI.Comm, inside_node: bool, host: str) -> tuple[str, str]:
+    """Name and address of this rank's interface in a group; LaunchError on every rank, on the first one soonest."""
+    try:
+        return group_interface(comm, inside_node, host)
+    except LaunchError:
+        sleep(SPOKEN if comm.rank else 0.0)
+        raise
+
+
 def subgroup(comm: MPI.Comm, ranks: Sequence[int]) -> distributed.ProcessGroup:
     """A process group of some ranks of torch's default group; `comm` has these ranks. Collective over them."""
     inside_node = one_node(comm)
-    interface, _ = group_interface(comm, inside_node, own_node())
+    interface, _ = _interface(comm, inside_node, own_node())
     with _over(interface, inside_node):
         made: distributed.ProcessGroup = distributed.new_group(
             list(ranks), timeout=TIMEOUT, use_local_synchronization=True
@@ -119,7 +130,7 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
     if name == "nccl":
         log_nccl_to_stderr()
     inside_node = one_node(comm)
-    interface, address = group_interface(comm, inside_node, host)
+    interface, address = _interface(comm, inside_node, host)
     with _over(interface, inside_node):
         distributed.init_process_group(
             name,

@@ -32,12 +32,14 @@ class World:
     """Communicators of all ranks (`comm`) and of the ranks of this node (`node`), and the host name.
 
     number: the rank when the job began, by which grids are mapped; it differs from `rank` after ranks were lost.
+    interface: name and address by which the other nodes reach this one; empty of one node, or if they do not.
     """
 
     comm: MPI.Comm
     node: MPI.Comm
     host: str
     number: int = field(init=False)
+    interface: tuple[str, str] = field(init=False, default=("", ""))
 
     def __post_init__(self) -> None:
         self.number = self.comm.rank

@@ -118,6 +118,10 @@ class Rank(Record, kw_only=True):
     rank: Annotated[Count, about("number of the rank")]
     groups: Annotated[tuple[Count | None, ...], about("group of the rank in each grid; null where it is idle")]
     host: Annotated[Name, about("host name")]
+    interface: Annotated[
+        Name | None, about("network interface by which other nodes reach the rank's; null of one node, or without one")
+    ] = None
+    address: Annotated[Name | None, about("its IPv4 address")] = None
     device: Annotated[Name, about("torch's name of the device")]
     cpus: Annotated[Name, about("CPUs of the affinity set, as ranges")]
     threads: Annotated[Positive, about("threads of torch and of the custom kernels")]

@@ -37,6 +37,7 @@ ADDED_BY_5 = frozenset(
         *("weights_sha256", "parent_sha256", "history_sha256", "unverified", "resumed"),
         *("delivered", "checkpoints", "checkpoint", "interrupted", "lost_groups"),
         *("recounted_validations", "miscounted_validations", "recount"),
+        *("interface", "address"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
     }
 )

@@ -107,18 +107,26 @@ def _cell(grid: str, group: int | None, rank: int) -> str:
     return "idle" if group is None else f"{group}{place_in(grid, rank)}"
 
 
+def _interface(name: str, address: str, environment: Environment) -> str:
+    """Columns of the network interface, of several nodes."""
+    return f"{name:<15} {address:<15} " if environment.nodes > 1 else ""
+
+
 def _rank_map(ranks: Sequence[Rank], environment: Environment) -> list[str]:
     widths = [max(10, len(grid) + 2) for grid in environment.grids]
     heads = "".join(f"{grid:>{width}}" for grid, width in zip(environment.grids, widths, strict=True))
     lines = [
-        f"{'Rank':>7}{heads}  {'Host':<24} {'Device':<10} {'Threads':>7}  CPUs    (P x Q, R by row, C by column: group)"
+        f"{'Rank':>7}{heads}  {'Host':<24} {_interface('Interface', '', environment)}"
+        f"{'Device':<10} {'Threads':>7}  CPUs    (P x Q, R by row, C by column: group)"
     ]
     if any(len(grid.split()) > 2 for grid in environment.grids):
         lines.append(f"{'':>7} replicas x shards x stages: group, and replica.shard.stage")
     for rank in ranks:
         cells = [_cell(*pair, rank.rank) for pair in zip(environment.grids, rank.groups, strict=True)]
         groups = "".join(f"{cell:>{width}}" for cell, width in zip(cells, widths, strict=True))
-        lines.append(f"{rank.rank:>7}{groups}  {rank.host:<24} {rank.device:<10} {rank.threads:>7}  {rank.cpus}")
+        interface = _interface(rank.interface or "-", rank.address or "", environment)
+        facts = f"{interface}{rank.device:<10} {rank.threads:>7}  {rank.cpus}"
+        lines.append(f"{rank.rank:>7}{groups}  {rank.host:<24} {facts}")
     if environment.ranks > len(ranks):
         lines.append(f"{'...':>7} and {environment.ranks - len(ranks)} more ranks, condensed")
     return [*lines, *environment.idle, *(f"WARNING: {warning}" for warning in environment.warnings)]

@@ -63,6 +63,14 @@ class Connection:
         with suppress(OSError):
             self.socket.setblocking(False)
 
+    @property
+    def ended(self) -> bool:
+        """Whether the other side has closed and nothing is left to read."""
+        try:
+            return not self.socket.recv(1, socket.MSG_PEEK)
+        except OSError as error:
+            return not isinstance(error, BlockingIOError)
+
     def close(self) -> None:
         self.open = False
         self.socket.close()

@@ -36,6 +36,7 @@ class Watcher:
         self._listener, self._token, self._head = listener, token, head
         self._ranks: dict[Connection, Rank] = {}
         self._nodes: list[Connection] = []
+        self._gone: list[str] = []  # hosts whose watchers have ended without a word
         self._connections: dict[int, Connection] = {}
         self._events = select.epoll()
         self._events.register(listener, select.EPOLLIN)
@@ -51,7 +52,7 @@ class Watcher:
         self._takes: dict[str, Callable[[Connection, Any], None]] = {
             "rank": self._take_rank,
             "node": lambda node, _: self._nodes.append(node),
-            "job": self._take_job,
+            "job": lambda _, told: self._job.update(told),
             "bye": self._take_bye,
             "reason": self._take_reason,
             "died": self._take_death,
@@ -66,6 +67,7 @@ class Watcher:
         """Watch until the ranks have ended; the head, until those of other nodes have as well."""
         while not self._concluded and not (self._begun and not self._ranks and not self._nodes):
             self._turn(TICK)
+        self._tell_head({"bye": True})
 
     def _turn(self, seconds: float) -> None:
         """Wait for one event. Edge-triggered events come in their order, so that the first death is the first."""
@@ -106,10 +108,12 @@ class Watcher:
             self._concluded = True  # nobody asks any more
         if connection in self._nodes:
             self._nodes.remove(connection)
+            self._gone.append(connection.hello["node"])
         rank = self._ranks.pop(connection, None)
         if rank is None or self._concluded:
             return
-        sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status)
+        gone = [*self._gone, *(node.hello["node"] for node in self._nodes if node.ended)]
+        sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status, gone)
         if self._launcher_ended():
             died = sentences.launcher_ended(sight)
             self._pump(PATIENCE if self._nodes else 0.0)  # it may have ended because a rank of another node has died
@@ -128,6 +132,7 @@ class Watcher:
 
     def _take_bye(self, connection: Connection, _: Any) -> None:
         self._ranks.pop(connection, None)
+        self._nodes = [node for node in self._nodes if node is not connection]
 
     def _take_death(self, _: Connection, told: Message) -> None:
         """A rank of another node has died."""
@@ -138,9 +143,6 @@ class Watcher:
         """What another watcher says of its ranks."""
         self._sights.extend(map(from_message, told))
         self._answers += 1
-
-    def _take_job(self, _: Connection, told: Message) -> None:
-        self._job |= told
 
     def _take_reason(self, connection: Connection, told: Any) -> None:
         """A rank has said why the job ends: only the file is to say so too."""
@@ -180,8 +182,7 @@ class Watcher:
         if self._head:
             self._tell_head({"overdue": True})
         elif not self._busy:
-            self._busy, self._sights = True, []
-            self._answers = 0
+            self._busy, self._sights, self._answers = True, [], 0
             self._tell_nodes({"ask": True})
             until = clock.now() + ANSWER
             while self._answers < len(self._nodes) and clock.now() < until:
