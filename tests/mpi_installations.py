@@ -50,6 +50,8 @@ class Installation:
     def start(self, ranks: int, arguments: list[object], folder: Path, python: Path | None = None) -> Job:
         """Start `python *arguments` on so many ranks, or without mpirun if 0. python: of another environment."""
         launcher = [str(self.mpirun), "-np", str(ranks)] if ranks else []
+        if python:  # its MPI is not that of the variables
+            launcher += ["env", *(f"--unset={name}" for name in self._variables)]
         own = {"PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1", **self._variables}
         return Job([*launcher, str(python or self.python), *map(str, arguments)], folder, {**inherited(), **own})
 

@@ -88,7 +88,8 @@ def test_a_killed_rank_ends_the_job_and_is_named(mpi: Installation, tmp_path: Pa
         killed = time.monotonic()
         ended = job.wait(30)
     assert time.monotonic() - killed < 10 and ended.returncode and not ended.leftovers
-    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("hpcai: rank ")]
+    # Before Open MPI 4 ends it, rank 0 may say that its connection was closed.
+    (line,) = [line for line in ended.stderr.splitlines() if line.startswith("hpcai: rank 1 ")]
     found = r"hpcai: rank 1 on \S+, group 0, (was killed by signal 9|died without a message .*) in test 1 \(ensemble\)"
     assert re.match(rf"{found}, \w+, epoch \d+", line), line
 
