@@ -22,14 +22,15 @@ def place(sight: Sight) -> str:
     return f" in {found}" if found else " outside of the tests"
 
 
-def death(sight: Sight, status: int | None, gone: Sequence[str] = ()) -> str:
-    """Which rank has died, how, and where. status: as wait(2) has it; None where it is not known.
+def death(sight: Sight, status: int | None) -> str:
+    """Which rank has died, how, and where. status: as wait(2) has it; None where it is not known."""
+    return f"{who(sight)} {_manner(status)}{place(sight)}{_after(sight.signals)}"
 
-    gone: hosts that were lost before, for which the launcher may have ended this rank.
-    """
-    hosts = ", ".join([*gone[:MOST_NAMED], *([f"{len(gone) - MOST_NAMED} more"] if len(gone) > MOST_NAMED else [])])
-    before = f"; lost before it: {hosts}" if hosts else ""
-    return f"{who(sight)} {_manner(status)}{place(sight)}{_after(sight.signals)}{before}"
+
+def before(gone: Sequence[str]) -> str:
+    """Hosts that were lost before a rank, for which the launcher may have ended it; empty if there are none."""
+    more = [f"{len(gone) - MOST_NAMED} more"] if len(gone) > MOST_NAMED else []
+    return f"; lost before it: {', '.join([*gone[:MOST_NAMED], *more])}" if gone else ""
 
 
 def who(sight: Sight) -> str:

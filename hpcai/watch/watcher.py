@@ -112,12 +112,12 @@ class Watcher:
         rank = self._ranks.pop(connection, None)
         if rank is None or self._concluded:
             return
-        gone = [*self._gone, *(node.hello["node"] for node in self._nodes if node.ended)]
-        sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status, gone)
+        sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status)
         if self._launcher_ended():
             died = sentences.launcher_ended(sight)
             self._pump(PATIENCE if self._nodes else 0.0)  # it may have ended because a rank of another node has died
-        self._conclude(died, sight)
+        gone = [*self._gone, *(node.hello["node"] for node in self._nodes if node.ended)]
+        self._conclude(died + sentences.before(gone), sight)
 
     def _launcher_ended(self) -> bool:
         return not all(launcher.alive for launcher in self._launchers)
