@@ -10,7 +10,7 @@ from hpcai.inputfile.keys import keys_of
 from hpcai.workloads import registry
 
 # by kind of KEY; all others are texts
-KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str, "power": float | str, "limit": float | str}
+KINDS: dict[str, Any] = {"integer": int, "real": float, "shapes": int | str, "power": float | str}
 
 
 @cache
@@ -45,7 +45,7 @@ def _declared(name: str, field: str, kind: Any) -> type[Struct]:
 
 
 def _one(key: Key) -> Any:
-    return KINDS.get(key.kind, str)
+    return float | Literal[key.choices] if key.kind == "limit" else KINDS.get(key.kind, str)
 
 
 def _several(key: Key) -> Any:
