@@ -6,12 +6,12 @@ First the reductions of results, then the coordinator of a search: both as the p
 value of its own, on communicators that count. All ranks must find the same. The exit code is 1 if what rank 0 sends
 and receives grows faster than the logarithm of the ranks, except for FEW bytes and two messages of each rank where
 ranks send their part to it; and if the coordinator's messages or bytes of a trial grow. `simulated_ranks.py` says how
-a call is counted. 100,000 ranks need 5 GiB and half an hour.
+a call is counted. 100,000 ranks need 5 GiB and a quarter of an hour.
 """
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from math import log2
 from pathlib import Path
@@ -56,10 +56,16 @@ def main() -> int:
     chosen = options.parse_args()
     head = f"{'ranks':>8}{'messages':>10}{'most':>8}{'bytes':>13}{'most':>13}{'splits':>8}{'seconds':>9}"
     print(f"{'':30}{head}", flush=True)
-    found = [_reduced(name, numbers(chosen.ranks)) for name in chosen.names or REDUCTIONS]
-    for lag in (None, 1):
-        found.append(_searches(lag, numbers(chosen.workers)))
-    return int(not all(found))
+    names = chosen.names or [*REDUCTIONS]
+    reduced = [counted(names, ranks, _print) for ranks in numbers(chosen.ranks)]
+    broken = [grows(few, many) for few, many in zip(reduced[0], reduced[-1], strict=True)]
+    for lag in () if chosen.names else (None, 1):
+        trials = [of_trial(workers, lag) for workers in numbers(chosen.workers)]
+        for each in trials:
+            _print(each)
+        broken.append(grows_by_trial(trials[0], trials[-1]))
+    print("\n".join(f"BROKEN: {why}" for why in broken if why) or "all bounds hold")
+    return int(any(broken))
 
 
 def numbers(text: str) -> list[int]:
@@ -67,47 +73,37 @@ def numbers(text: str) -> list[int]:
     return [int(number) for number in text.split(",")]
 
 
-def _reduced(name: str, sizes: Sequence[int]) -> bool:
-    """Count a reduction on so many ranks; whether its growth is allowed."""
-    first, *_, last = [_printed(counted(name, ranks)) for ranks in sizes]
-    return _told(name, grows(first, last))
-
-
-def _searches(lag: int | None, sizes: Sequence[int]) -> bool:
-    first, *_, last = [_printed(of_trial(workers, lag)) for workers in sizes]
-    return _told(first.name, grows_by_trial(first, last))
-
-
-def _printed(of: Counted) -> Counted:
+def _print(of: Counted) -> None:
     name, ranks, messages, most, nbytes, most_nbytes, splits, seconds = of
     print(
         f"{name:30}{ranks:8,d}{messages:10,d}{most:8,d}{nbytes:13,d}{most_nbytes:13,d}{splits:8d}{seconds:9.1f}",
         flush=True,
     )
-    return of
 
 
-def _told(name: str, broken: str) -> bool:
-    if broken:
-        print(f"{name}: BROKEN: {broken}", flush=True)
-    return not broken
+def counted(names: Sequence[str], ranks: int, see: Callable[[Counted], object] = id) -> list[Counted]:
+    """Reductions on so many ranks, one after the other. ValueError if ranks do not find the same.
 
+    see: is called with each at once.
+    """
+    simulation, found = Simulation(ranks, DEGREE), list[Counted]()
 
-def counted(name: str, ranks: int) -> Counted:
-    """A reduction on so many ranks. ValueError if they do not find the same."""
-    simulation, begun = Simulation(ranks, DEGREE), now()
-    reduction = REDUCTIONS[name]
+    def note(name: str, begun: float, results: Sequence[Any]) -> None:
+        if any(other != results[0] for other in results):
+            raise ValueError(f"{name}: ranks find different results")
+        found.append(_of(name, ranks, simulation, begun))
+        see(found[-1])
 
-    def work(world: World) -> Any:
+    def work(world: World) -> None:
         assert isinstance(world.comm, SimulatedComm)
         rank = ranked(world)
-        world.comm.begin_count()  # after what the grid has needed
-        return reduction(rank)
+        for name in names:
+            world.comm.show(None, lambda _: simulation.forget())
+            begun = now()
+            world.comm.show(REDUCTIONS[name](rank), partial(note, name, begun))
 
-    first, *others = simulation.run(work)
-    if any(other != first for other in others):
-        raise ValueError(f"{name}: ranks find different results")
-    return _of(name, ranks, simulation, begun)
+    simulation.run(work)
+    return found
 
 
 def of_trial(workers: int, lag: int | None) -> Counted:
@@ -141,14 +137,14 @@ def grows(few: Counted, many: Counted) -> str:
         ("bytes of a rank", few.most_nbytes, many.most_nbytes, sent),
     ):
         if most > GROWS * ratio * least + each * more:
-            return f"{what}: {least:,} on {few.ranks:,} ranks, {most:,} on {many.ranks:,}"
+            return f"{few.name}: {what}: {least:,} on {few.ranks:,} ranks, {most:,} on {many.ranks:,}"
     return ""
 
 
 def grows_by_trial(few: Counted, many: Counted) -> str:
     """Why the growth of a trial's messages and bytes is not allowed; empty if it is."""
     pairs = ("messages", few.messages, many.messages), ("bytes", few.nbytes, many.nbytes)
-    wrong = (f"{what}: {least:,}, then {most:,}" for what, least, most in pairs if most > GROWS * least)
+    wrong = (f"{few.name}: {what}: {least:,}, then {most:,}" for what, least, most in pairs if most > GROWS * least)
     return next(wrong, "")
 
 

@@ -1,6 +1,7 @@
 """The reductions of results, as the simulated ranks of `message_counts.py` make them, by what they bring together."""
 
 from dataclasses import dataclass
+from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
@@ -15,7 +16,7 @@ from hpcai.comm.world import World
 from hpcai.detections.coco_evaluation import ROW, Matches
 from hpcai.errors import InputError, Refused
 from hpcai.frozen.votes import Sampled
-from hpcai.inputfile import parse
+from hpcai.inputfile import Case, parse
 from hpcai.inputfile.split import Split
 from hpcai.machine.affinity import Placement
 from hpcai.machine.node_sensors import NAMES
@@ -92,8 +93,12 @@ def _environment(rank: Rank) -> Any:
 
 def _unequal_nodes(rank: Rank) -> Any:
     """Whether the nodes allow the all-reduce that the input names."""
-    problem = parse(HIERARCHICAL.encode(), (), rank.world.size)
-    return refuse_unequal_nodes(problem.cases(rank.world.size), rank.world)
+    return refuse_unequal_nodes(_cases(rank.world.size), rank.world)
+
+
+@cache
+def _cases(ranks: int) -> list[Case]:
+    return parse(HIERARCHICAL.encode(), (), ranks).cases(ranks)
 
 
 def _models(rank: Rank) -> Any:
