@@ -34,6 +34,7 @@ setup(
         "test": [
             f"cupy-cuda13x>=13.6; {HAS_CUDA}",
             f"nvidia-cuda-nvrtc>=13,<14; {HAS_CUDA}",
+            "greenlet>=3",
             "hypothesis>=6.100",
             "Jinja2>=3.1",
             "jsonschema>=4.18",

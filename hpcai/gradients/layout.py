@@ -1,5 +1,6 @@
 """Which ranks of a group are linked by an all-reduce of several phases: in nodes and between them, or in a grid."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt
@@ -24,10 +25,10 @@ class Layout:
     @property
     def by_node(self) -> list[Members]:
         """The members of each node, in order of their first members."""
-        return [
-            tuple(member for member, other in enumerate(self.nodes) if other == node)
-            for node in dict.fromkeys(self.nodes)
-        ]
+        members: dict[int, list[int]] = {}
+        for member, node in enumerate(self.nodes):
+            members.setdefault(node, []).append(member)
+        return [tuple(each) for each in members.values()]
 
     def members(self, link: LinkName) -> Members:
         """The members that this rank is linked with, itself among them, in ascending order."""
@@ -40,7 +41,7 @@ class Layout:
 
 def unequal_nodes(nodes: Sequence[int]) -> str:
     """Ranks of a group by node, as text, if they are not equally many; else empty."""
-    counts = sorted({nodes.count(node) for node in nodes})
+    counts = sorted({*Counter(nodes).values()})
     return "" if len(counts) <= 1 else f"nodes with {' and '.join(map(str, counts))} ranks of a group"
 
 

@@ -1,13 +1,15 @@
 """The paths by which a case may sum gradients: algorithms that its nodes allow, by the backends that there are."""
 
-from collections.abc import Iterator, Sequence
-from functools import partial
+from collections.abc import Sequence
 
+from mpi4py import MPI
+
+from hpcai.comm import communicators
 from hpcai.comm.grid_coordinates import coordinates
 from hpcai.comm.group_links import GroupLinks, Path
 from hpcai.comm.nodes import assumed_ranks, node_numbers
 from hpcai.comm.world import World, agreed
-from hpcai.errors import InputError
+from hpcai.errors import InputError, Refused
 from hpcai.gradients.layout import Layout
 from hpcai.gradients.reductions import AUTO, REDUCTIONS, algorithms
 from hpcai.gradients.wires import WIRES
@@ -33,28 +35,25 @@ def paths_of(case: Case, links: GroupLinks) -> list[Path]:
 
 
 def refuse_unequal_nodes(cases: Sequence[Case], world: World) -> None:
-    """Refused if a group of a case cannot use the algorithm that the case names. Collective over all ranks."""
+    """Refused if a group of a case cannot use the algorithm that the case names. Collective over all ranks.
+
+    Each group looks at its own nodes, so that no rank has to know those of all ranks.
+    """
     agreed(world.comm, assumed_ranks)
     named = [case for case in cases if case.trains and case.degree > 1 and case.allreduce not in (AUTO, "flat")]
-    if named:
-        nodes = node_numbers(world.comm)
-        agreed(world.comm, lambda: _refuse(named, nodes))
-
-
-def _refuse(cases: Sequence[Case], nodes: Sequence[int]) -> None:
-    """InputError with all cases of which a group cannot use its algorithm; `nodes` of all ranks."""
-    wrong = {why: case.index for case in reversed(cases) for why in _reasons(case, nodes)}
+    distinct = {(case.groups, case.degree, case.mapping, case.allreduce): case for case in reversed(named)}
+    reasons = [(_reason(case, world), case.index) for case in distinct.values()]
+    wrong = {why: index for why, index in sorted(reasons, key=lambda found: -found[1]) if why}
     if wrong:
-        raise InputError("; ".join(f"test {index} cannot be run: {why}" for why, index in wrong.items()))
+        texts = (f"test {index} cannot be run: {why}" for why, index in wrong.items())
+        raise Refused("; ".join(texts), InputError.exit_code)
 
 
-def _reasons(case: Case, nodes: Sequence[int]) -> Iterator[str]:
-    """Why groups of a case cannot use its algorithm."""
-    groups: dict[int, list[int]] = {}
-    for rank, node in enumerate(nodes):
-        place = coordinates(rank, case.groups, case.degree, case.mapping)
-        if place is not None:
-            groups.setdefault(place.group, []).append(node)
-    for members in groups.values():
-        if why := REDUCTIONS[case.allreduce]().refusal(partial(Layout, tuple(members), 0)):
-            yield why
+def _reason(case: Case, world: World) -> str:
+    """Why a group cannot use its algorithm, of one that cannot; the same on every rank. Collective over all ranks."""
+    place, own = coordinates(world.rank, case.groups, case.degree, case.mapping), ""
+    members = communicators.split(world.comm, place.group if place else MPI.UNDEFINED, world.rank)
+    if members != MPI.COMM_NULL:
+        own = REDUCTIONS[case.allreduce]().refusal(lambda: Layout(node_numbers(members), members.rank))
+        members.Free()
+    return str(world.comm.allreduce(own, MPI.MAX))

@@ -49,10 +49,11 @@ def _quality(matches: Matches) -> Quality:
 def _gathered(rows: NDArray[Any], comm: MPI.Comm, share: int) -> Iterator[NDArray[Any]]:
     """The rows of all ranks on the first rank, at most `share` of each rank at a time; nothing on the others.
 
-    Collective.
+    Collective. Only the first rank learns how many rows each rank has, in 8 bytes each.
     """
-    counts = np.array(comm.allgather(len(rows)))
-    for begin in range(0, int(counts.max()), share):
+    counts = np.zeros(comm.size if comm.rank == 0 else 0, np.int64)
+    comm.Gather(np.array(len(rows), np.int64), counts if comm.rank == 0 else None)
+    for begin in range(0, int(comm.allreduce(len(rows), MPI.MAX)), share):
         sizes = ROW.itemsize * np.clip(counts - begin, 0, share)
         received = np.empty(sizes.sum() if comm.rank == 0 else 0, np.uint8)
         part = np.ascontiguousarray(rows[begin : begin + share]).view(np.uint8)

@@ -47,17 +47,16 @@ class KeptVotes:
 
     def models(self, group: Group) -> Classes | None:
         """The classes by each model, uint16[P, S], on the first rank; None on the others. Collective."""
-        empty = np.full((group.groups, len(self._samples)), NOBODY, np.uint16)
-        return _gathered(group, _joined(self._own), empty)
+        return _gathered(group, _joined(self._own), (group.groups, len(self._samples)), NOBODY)
 
     def outputs(self, group: Group) -> Outputs | None:
         """The outputs of each model, float32[P, K, classes], on the first rank; None on the others. Collective."""
         own = _joined(self._outputs)
-        return _gathered(group, own, np.zeros((group.groups, len(self._voted), own.rows.shape[1]), np.float32))
+        return _gathered(group, own, (group.groups, len(self._voted), own.rows.shape[1]), 0)
 
     def together(self, group: Group) -> Classes | None:
         """The classes by all models together, uint16[S], on the first rank; None on the others. Collective."""
-        found = _gathered(group, _joined(self._together), np.full((1, len(self._samples)), NOBODY, np.uint16))
+        found = _gathered(group, _joined(self._together), (1, len(self._samples)), NOBODY)
         return None if found is None else found[0]
 
 
@@ -74,14 +73,18 @@ def _joined(parts: list[Part]) -> Part:
     return Part(*(np.concatenate(each) for each in zip(*parts, strict=True)))
 
 
-def _gathered(group: Group, own: Part, table: NDArray[Any]) -> Any:
-    """The table with what all ranks have, on the first one; it has a row for each model, or one for all of them."""
+def _gathered(group: Group, own: Part, shape: tuple[int, ...], missing: int) -> Any:
+    """The table with what all ranks have, which only the first one makes; None on the others.
+
+    It has a row for each model, or one for all of them. missing: stands where no rank has anything.
+    """
     models = group.across.gather(own if group.counts else None)
-    if group.across.rank:
+    replicas = group.model.gather(models) if group.across.rank == 0 else None
+    if replicas is None:
         return None
-    replicas = group.model.gather(models)
-    for parts in replicas or ():
+    table = np.full(shape, missing, own.rows.dtype)
+    for parts in replicas:
         for model, part in enumerate(parts):
             if part is not None:
                 table[model % len(table), part.places] = part.rows
-    return None if replicas is None else table
+    return table
