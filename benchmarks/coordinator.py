@@ -17,13 +17,13 @@ import numpy as np
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from long_search import CLAIMED, EPOCHS, MORPHISMS, lines  # noqa: E402
+
 from hpcai.clock import now  # noqa: E402
 from hpcai.machine import memory  # noqa: E402
 from hpcai.machine.inventory import processor  # noqa: E402
-from hpcai.networks.morphism import Deepen, Skip, Widen  # noqa: E402
-from hpcai.record.trial import CurveEntry, Hyperparameters, Trial  # noqa: E402
 from hpcai.search.coordinator import Coordinator, SearchRules  # noqa: E402
-from hpcai.search.messages import Ask, Claim, FinishedTrial, Result, decoded_request, encoded, line  # noqa: E402
+from hpcai.search.messages import Ask, Claim, Result, decoded_request, encoded  # noqa: E402
 
 WORKERS = 12_500
 REQUESTS = 90_000  # of the first part
@@ -31,10 +31,7 @@ SECONDS, WARM = 180.0, 90.0  # of the second, simulated; what is counted begins 
 TRIAL, SPREAD = 60.0, 0.5  # seconds of a trial, and the share by which it varies
 ASKS_AT = 0.5  # of a trial: from then on the next one is prepared
 CHOOSES = 1.0  # seconds from a history to the claim
-MORPHISMS, EPOCHS, CLAIMED = 20, 60, 8
 RATE, WAIT = 10_000, 0.010  # needed
-HYPERPARAMETERS = Hyperparameters(batch=448, kernel=3)
-TIMES = ("given", "started", "returned", "training_seconds", "validation_seconds", "warmup_seconds")
 
 
 class Messages:
@@ -44,24 +41,6 @@ class Messages:
         self._dice = Random(seed)
         self._round = [0] * WORKERS
         self._known = [0] * WORKERS
-        entry = CurveEntry(
-            epoch=60,
-            seconds=1234.56789012345,
-            loss=0.123456789012345,
-            validation_loss=0.123456789012345,
-            samples=1_281_167,
-            skipped=0,
-            correct=47_123,
-            counted=50_000,
-            fingerprint=2**62,
-        )
-        self._curve = (entry,) * EPOCHS
-        kinds = (
-            Deepen("stage3_block4_relu2", 3),
-            Widen("stage3_block4_conv1", 384),
-            Skip("stage2_block1_relu3", "stage4_block3_norm3"),
-        )
-        self._chain = tuple(kinds[place % 3] for place in range(MORPHISMS))
 
     def of(self, worker: int, kind: str) -> bytes:
         """The next message of a worker: an ask, a claim, a result, and so on."""
@@ -80,26 +59,7 @@ class Messages:
 
     def _result(self, worker: int, round_: int) -> bytes:
         id_, value = (round_ - 1) * WORKERS + worker + 1, self._dice.random()
-        trial = Trial(
-            id=id_,
-            worker=worker,
-            round=round_,
-            parent=123_456,
-            operation="deepen",
-            morphisms=self._chain[-3:],
-            hyperparameters=HYPERPARAMETERS,
-            planned_epochs=60,
-            steps=42_900,
-            executed_operations=10**18,
-            curve=self._curve,
-            deviation=1e-15,
-            nbytes=2**35,
-            planned_bytes=2**35,
-            end="planned",
-            **dict.fromkeys(TIMES, 1234.56789012345),
-        )
-        finished = FinishedTrial(id_, round_, value, 0.8, True, self._chain, HYPERPARAMETERS)
-        return encoded(Result(worker, id_, round_, value, True), line(finished), line(trial))
+        return encoded(Result(worker, id_, round_, value, True), *lines(worker, round_, id_, value))
 
 
 class Served:
