@@ -5,7 +5,7 @@
 First the reductions of results, then the coordinator of a search: both as the program calls them, each rank with a
 value of its own, on communicators that count. All ranks must find the same. The exit code is 1 if what rank 0 sends
 and receives grows faster than the logarithm of the ranks, except for FEW bytes and two messages of each rank where
-ranks send their part to it; and if the coordinator's messages or bytes of a trial grow. `simulated_ranks.py` says how
+ranks send their part to it; and if the coordinator's messages or bytes of a trial grow. `simulated_comm.py` says how
 a call is counted. 100,000 ranks need 5 GiB and a quarter of an hour.
 """
 

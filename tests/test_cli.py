@@ -196,6 +196,7 @@ def test_text_of_all_scripts_is_printed_under_any_locale(tmp_path: Path) -> None
     assert "cannot read \u6f22.dat" in refused(finished, tmp_path)
 
 
+@pytest.mark.slow
 def test_stdout_is_the_report_and_nothing_else() -> None:
     run = live_run()
     assert run.job.returncode == 0

@@ -66,7 +66,7 @@ def test_the_trap_is_one(tmp_path: Path) -> None:
     assert "TRAPPED" in ran(plant(tmp_path), sys.executable, "-m", "hpcai.opcount", "--help").stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_bench_runs_nothing_of_its_own_folder_or_the_current_one(tmp_path: Path) -> None:
     checkout = plant(copy_checkout(tmp_path / "checkout"))
     shutil.copytree(ROOT / "kernels/__pycache__", checkout / "kernels/__pycache__", dirs_exist_ok=True)

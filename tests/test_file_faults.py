@@ -42,7 +42,8 @@ FAULTS = [
     Planted("kernels_written_wrong", KERNELS, "kernels.csv, line "),
     Planted("history_written_wrong", SEARCH + "2 ROUNDS\n", "history.jsonl: not the lines that the search appended"),
     Planted("history_altered_after_the_search", SEARCH + "2 ROUNDS\n", "history.jsonl: trial "),
-    Planted("weights_written_wrong", SEARCH + "2 ROUNDS\n", "tensors is altered: SHA256SUMS lists another SHA-256"),
+    # One round: in a second one a child may read the file, which ends the search at once, with another sentence.
+    Planted("weights_written_wrong", SEARCH + "1 ROUNDS\n", "tensors is altered: SHA256SUMS lists another SHA-256"),
 ]
 
 

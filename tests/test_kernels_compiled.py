@@ -7,11 +7,13 @@ import subprocess
 import sys
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
 import pytest
 from checkout import copy_kernels
 from launch import ROOT
+from sampled_parameters import slow_one_in
 
 PROGRAM = """
 import numpy as np
@@ -92,12 +94,10 @@ def altered(data: bytes) -> bytes:
     return bytes(middle)
 
 
-LATER = [pytest.param(damage, marks=pytest.mark.slow) for damage in (lambda data: b"", lambda data: b"nothing")]
+DAMAGES = (altered, lambda data: data[: len(data) // 2], lambda data: b"", lambda data: b"nothing")
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["nbi", "nbc"])
-@pytest.mark.parametrize("damage", [altered, lambda data: data[: len(data) // 2], *LATER])
+@pytest.mark.parametrize(("kind", "damage"), slow_one_in(5, product(["nbi", "nbc"], DAMAGES)))
 def test_damaged_code_is_compiled_again(kind: str, damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     ran(folder)
@@ -119,6 +119,7 @@ data = pickle.dumps(Attack())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="ONLY ROOT CAN GIVE FILES TO OTHERS")
 @pytest.mark.parametrize("what", ["own", "folder", "file", "writable", "link"])
 def test_code_that_others_may_have_written_is_not_run(what: str, tmp_path: Path) -> None:
@@ -152,6 +153,7 @@ def test_code_is_used_but_not_kept_without_room(tmp_path: Path) -> None:
     assert ran(folder) == ["2.0", "0"]
 
 
+@pytest.mark.slow
 def test_processes_that_need_the_same_code_at_once_compile_it_once(tmp_path: Path) -> None:
     folder = copy_kernels(tmp_path)
     with ThreadPoolExecutor(3) as pool:

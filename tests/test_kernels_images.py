@@ -97,7 +97,7 @@ def test_formula_out_of_range_is_refused(changed):
         Formula(seed=1, tag=5, **{**dict(zip(NAMES, SIZES["small"], strict=True)), **changed})
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_images_are_made_where_nothing_can_be_written(tmp_path):
     """A read-only checkout and no home: compiled again, the same bytes."""
     program = (

@@ -68,7 +68,7 @@ def threads(before: str = "", after: str = "") -> list[str]:
     return finished.stdout.split()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(openmp_functions(LIBRARIES) is SERIAL, reason="TORCH HAS NO OpenMP HERE: ITS POOL IS NOT SHARED")
 @pytest.mark.skipif(sys.platform != "linux", reason="PROCESSES' THREADS ARE COUNTED ON LINUX ONLY")
 def test_threads_are_those_of_torch() -> None:

@@ -49,7 +49,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     return Run(tmp_path_factory.mktemp("leak"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_leak_is_detected_by_the_ceiling_and_by_the_samples_source(run: Run) -> None:
     sound, leaking = run.result["tests"]
     assert {check["verdict"] for check in sound["checks"]} - {"NOT CHECKED"} == {sound["verdict"]} == {"PASSED"}

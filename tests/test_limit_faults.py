@@ -48,6 +48,6 @@ def test_trainings_of_classifiers_that_are_too_fast_fail(tmp_path: Path) -> None
     assert shown[1] == f"{most / 1e9:.7f}"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_trainings_of_detectors_that_are_too_fast_fail(tmp_path: Path) -> None:
     holds(sweep(tmp_path, IN_A_GROUP, IN_AN_ENSEMBLE, kind=WeatherRun))

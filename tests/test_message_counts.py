@@ -58,15 +58,15 @@ def test_simulated_ranks_find_what_real_ones_find() -> None:
 
 def test_messages_of_trees() -> None:
     """Of 6 ranks the first has 3 children in a binomial tree, the third and the fifth one each."""
-    ranks = part("simulated_ranks")
-    assert ranks.tree(6).tolist() == [3, 1, 2, 1, 2, 1] and ranks.tree(1).tolist() == [0]
+    ranks, comm = part("simulated_ranks"), part("simulated_comm")
+    assert comm.tree(6).tolist() == [3, 1, 2, 1, 2, 1] and comm.tree(1).tolist() == [0]
     simulation = ranks.Simulation(6, 1)
     simulation.run(lambda rank: rank.comm.Barrier())
     assert simulation.messages.tolist() == [6, 2, 4, 2, 4, 2] and not simulation.nbytes.any()
     simulation = ranks.Simulation(6, 1)
     simulation.run(lambda rank: rank.comm.gather(rank.rank))
     assert simulation.messages.tolist() == [5, 1, 1, 1, 1, 1]
-    assert simulation.nbytes.tolist() == [5 * ranks.pickled(1), *[ranks.pickled(1)] * 5]
+    assert simulation.nbytes.tolist() == [5 * comm.pickled(1), *[comm.pickled(1)] * 5]
 
 
 @pytest.mark.parametrize("fault", ["another call", "one call less"])

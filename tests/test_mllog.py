@@ -58,6 +58,7 @@ def accepted(path: Path) -> bool:
     return bool(checker.main(str(path), str(RULES), checker.make_checker("hpc", "3.0.0", True, True))[0])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", [0, 1])
 def test_the_packages_checker_accepts_the_log_of_each_group(group: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", "3.0.0"]
@@ -192,6 +193,7 @@ def test_a_run_that_is_broken_off_leaves_an_aborted_log(tmp_path: Path) -> None:
     assert one(lines_of(log_path(folder, 1, 0)), "run_stop")["metadata"]["status"] == "aborted"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: REFUSAL NOT TESTED")
 def test_without_the_package_the_run_is_refused(tmp_path: Path) -> None:
     folder, hiding = prepared(tmp_path / "job"), tmp_path / "hiding"

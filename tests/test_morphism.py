@@ -6,7 +6,7 @@ import pytest
 import torch
 from msgspec import ValidationError, convert, json, to_builtins
 from random_graphs import CLOSE, chain, deviation, drawn, output, random_images, trained_a_little
-from sampled_parameters import one_in
+from sampled_parameters import fast, one_in
 
 from hpcai import networks
 from hpcai.errors import InputError
@@ -19,10 +19,8 @@ from hpcai.search.channel_statistics import upstream
 from hpcai.search.neighbours import Neighbourhood
 from hpcai.search.weight_inheritance import inherit
 
-MORE = [pytest.param(seed, marks=pytest.mark.slow) for seed in range(8, 20)]
 
-
-@pytest.mark.parametrize("seed", [*range(8), *MORE])
+@pytest.mark.parametrize("seed", fast(range(8), range(20)))
 def test_each_of_up_to_20_morphs_of_random_graphs_preserves_the_function(seed: int) -> None:
     kinds = set()
     first = None

@@ -7,6 +7,7 @@ import sys
 import pytest
 import torch
 from graphs import random_graph
+from sampled_parameters import fast
 from torch.nn import functional
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -119,12 +120,14 @@ def torch_counts(graph):
     return forward, counter.get_total_flops() - forward
 
 
+ODD = ((70, 97), 1, 7, "v1")
 LATER = (((32, 32), 3, 10, "v1.5"), ((224, 160), 3, 1000, "v1.5"))
-SIZES = [((70, 97), 1, 7, "v1"), *(pytest.param(*size, marks=pytest.mark.slow) for size in LATER)]
+FAMILY = [(name, *size) for size in (ODD, *LATER) for name in NAMES]
 
 
-@pytest.mark.parametrize(("image", "channels", "classes", "variant"), SIZES)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("name", "image", "channels", "classes", "variant"), fast([(name, *ODD) for name in NAMES], FAMILY)
+)
 def test_model_rule_equals_the_counter_of_torch_on_the_family(name, image, channels, classes, variant):
     graph = build(name, image, channels, classes, variant)
     counted = count(graph, "model")

@@ -99,6 +99,7 @@ def test_an_editable_package_ignores_another_package_kernels(sources: Path, tmp_
     ]
 
 
+@pytest.mark.slow
 def test_every_module_and_the_shipped_data_are_installed(installed: Path) -> None:
     modules = {path.relative_to(ROOT) for path in ROOT.glob("hpcai/**/*.py")}
     kernels = {Path("hpcai") / path.relative_to(ROOT) for path in ROOT.glob("kernels/**/*.py")}
@@ -123,6 +124,7 @@ def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
     assert metadata(installed).version in ran("hpcai-bench", "--version", installed, tmp_path)
 
 
+@pytest.mark.slow
 def test_every_installed_command_has_a_help(installed: Path, tmp_path: Path) -> None:
     commands = [entry.name for entry in metadata(installed).entry_points if entry.group == "console_scripts"]
     names = ("bench", "opcount", "plots", "projection", "ranking", "study")

@@ -205,6 +205,7 @@ def expect(run: Run, faults: dict[str, set[str]], digit: str) -> None:
         assert test["tv"][5] == digit
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 def test_faults_are_detected_in_the_real_program(tmp_path: Path) -> None:
     """One fault a test; further checks may fail as well."""

@@ -26,6 +26,7 @@ def command(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(program, cwd=ROOT, capture_output=True, text=True)
 
 
+@pytest.mark.slow
 def test_command_draws_every_plot(tmp_path: Path) -> None:
     finished = command(GOLDEN, "--out", tmp_path / "made")
     assert finished.returncode == 0, finished.stderr

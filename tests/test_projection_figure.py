@@ -11,6 +11,7 @@ from test_study import command
 from hpcai.study.figures.projection import Projection, drawn
 
 
+@pytest.mark.slow
 def test_the_figure_is_printed_and_written(tmp_path: Path) -> None:
     finished = command("projection", GOLDEN, "--out", tmp_path)
     assert finished.returncode == 0, finished.stderr

@@ -219,6 +219,7 @@ def killed_by(path: Path) -> Submission | Apart:
     return examine.examine(path, None, "")
 
 
+@pytest.mark.slow
 def test_a_file_that_ends_its_process_ends_no_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pool, "FEW", 0)
     paths = [tmp_path / name for name in ("a.json", "deadly.json", "b.json")]

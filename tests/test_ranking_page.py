@@ -51,6 +51,7 @@ def text(tmp_path_factory: pytest.TempPathFactory) -> str:
         return page(folder).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_policy_allows_the_one_style_and_the_one_script_by_their_digests(text: str) -> None:
     policy = re.search(r'<meta http-equiv="Content-Security-Policy" content="(.*?)">', text)
     assert policy

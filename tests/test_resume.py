@@ -71,6 +71,7 @@ def resumed(folder: Path) -> Finished:
     return run_job([BENCH, "--resume", results(folder)], RANKS, folder)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     compared: Compared, whole: Json, tmp_path: Path
 ) -> None:
@@ -105,6 +106,7 @@ def test_a_resumed_run_keeps_the_kernels_that_were_chosen(tmp_path: Path) -> Non
     assert raw["preparation"]["kernel_choice"] == meta["kept"]["choice"] and raw["checkpoints"]["resumed"] == 2
 
 
+@pytest.mark.exhaustive
 def test_a_run_that_cannot_be_resumed_says_why(compared: Compared, whole: Json, tmp_path: Path) -> None:
     folder = tmp_path / "other"
     broken_off(folder)
@@ -134,6 +136,7 @@ def test_a_run_is_launched_again_until_it_is_done(compared: Compared, whole: Jso
     assert compared(folder) == whole
 
 
+@pytest.mark.slow
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "one", "vendor")
     with start_job([BENCH], 2, folder) as job:

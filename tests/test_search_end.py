@@ -34,6 +34,7 @@ def failing(folder: Path, how: str, rank: int = 1, place: str = "trying", count:
     return job
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("how", ["kill", pytest.param("exit-0", marks=pytest.mark.slow)])
 def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path, how: str) -> None:
     job = failing(tmp_path, how)

@@ -55,6 +55,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     whole.cache_clear()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("mode", "end"), [("groups", kill_ranks), *CASES])
 def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
     base: Path, mode: str, end: Callable[[Job], object]
@@ -91,6 +92,7 @@ def test_a_search_is_killed_and_resumed_several_times(base: Path) -> None:
     assert_complete(folder, base, "groups", times=4)
 
 
+@pytest.mark.exhaustive
 def test_a_search_whose_files_are_damaged_says_which(base: Path) -> None:
     folder = prepared(base / "groups" / "damaged", "groups")
     broken_off(folder, "groups", kill_ranks, 4)
@@ -190,6 +192,7 @@ def test_a_search_is_launched_again_until_it_is_done(base: Path) -> None:
     assert_complete(folder, base, "groups", times=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [FIRST, *(pytest.param(fault, marks=pytest.mark.exhaustive) for fault in OTHERS)])
 def test_a_search_that_goes_on_wrong_fails(base: Path, fault: str) -> None:
     source = base / "groups" / "faulty"

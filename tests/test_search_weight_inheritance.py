@@ -47,6 +47,7 @@ def trained() -> tuple[Graph, State, Tensor, Tensor]:
     return graph, state, x, y
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", one_in(4, morphism.KINDS))
 def test_training_continues_from_the_parents_loss(kind: str, trained: tuple[Graph, State, Tensor, Tensor]) -> None:
     graph, state, x, y = trained

@@ -112,6 +112,7 @@ def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
     assert (found["n"] > 0, found["gflops"] is not None, found["raw"]["steps"] > 0) == (trained, trained, trained)
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings", "where", "mode"),

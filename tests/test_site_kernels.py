@@ -69,6 +69,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> CustomRun:
     return CustomRun(tmp_path_factory.mktemp("own"), [BENCH], [kernels, "GROUPS=1", "DEGREE=2"])
 
 
+@pytest.mark.slow
 def test_right_kernels_pass_and_wrong_ones_fail(run: CustomRun) -> None:
     assert run.job.returncode == 1
     assert set(run.rows[0]) == run.names

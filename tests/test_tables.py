@@ -67,6 +67,7 @@ def test_tables_and_rows_are_printed_in_the_order_of_the_file() -> None:
     assert run.result["summary"]["valid"] == "UNOFFICIAL"
 
 
+@pytest.mark.slow
 def test_a_test_uses_the_results_of_the_tables_before_it() -> None:
     (test,) = both().result["tests"]
     ceilings, shares = both().result["tables"][0]["ceilings"], test["scores"]["roofline"]["shares"]

@@ -19,6 +19,7 @@ def slow(ranks: int, *settings: str) -> Any:
     return pytest.param(ranks, settings, marks=SLOW)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: PARALLEL tensor NOT RUN")
 @pytest.mark.parametrize(
     ("ranks", "settings"),

@@ -160,6 +160,7 @@ def planted(folder: Path, optimiser: str, faults: dict[str, set[str]], *settings
         assert expected <= failed and (failed == expected or fault != "none"), (fault, failed)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 @pytest.mark.parametrize("optimiser", FAULTS)
 def test_norms_of_shards_are_detected_in_the_real_program(tmp_path: Path, optimiser: str) -> None:
@@ -173,6 +174,7 @@ def test_norms_of_shards_are_detected_with_lars_where_layers_are_uneven(tmp_path
     planted(tmp_path, "lars", HIDDEN, "NETWORK=resnet20", "EPOCHS=4")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NOT TRAINED ON SHARDS")
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16,pure16", marks=SLOW)])
 def test_a_run_of_both_passes(tmp_path: Path, precision: str) -> None:

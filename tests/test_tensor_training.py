@@ -179,6 +179,7 @@ FAULTS: dict[str, set[str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 def test_faults_are_detected_in_the_real_program(tmp_path: Path) -> None:
     """One fault a test; further checks may fail as well."""

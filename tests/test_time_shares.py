@@ -126,6 +126,7 @@ def altered() -> Json:
     return dict(json.loads(_stored()))
 
 
+@pytest.mark.slow
 def test_every_altered_second_is_detected(tmp_path: Path) -> None:
     assert not verified(altered(), tmp_path)
     for path, value in leaves(altered()):

@@ -48,6 +48,7 @@ def result(results: Path) -> Json:
     return dict(json.loads((results / "result.json").read_text("utf-8")))
 
 
+@pytest.mark.slow
 def test_scores_and_checks_honour_the_direction(results: Path, result: Json) -> None:
     (test,) = result["tests"]
     scores, raw = test["scores"], test["raw"]

@@ -147,6 +147,7 @@ def test_without_its_declaration_its_results_are_refused(results: Path, tmp_path
     assert found.returncode == 1 and "input.sections[0].name: unknown; allowed: kernels, comm" in found.stdout
 
 
+@pytest.mark.slow
 def test_plan_schema_and_input_include_the_workload(tmp_path: Path) -> None:
     schema = json.loads(hpcai(tmp_path, "--schema").stdout)
     assert schema["$defs"]["ToyRow"]["properties"]["workload"]["enum"] == ["toy"]

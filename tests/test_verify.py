@@ -38,6 +38,7 @@ def test_the_layout_of_the_file_does_not_matter(tmp_path: Path) -> None:
     assert verify.differences(tmp_path / "result.json") == []
 
 
+@pytest.mark.slow
 @IN_PARTS
 def test_every_alteration_with_a_new_digest_is_detected(tmp_path: Path, part: int) -> None:
     for path, value in of_part(leaves(golden()), part):
@@ -121,6 +122,7 @@ def test_differences_are_named(tmp_path: Path) -> None:
     assert [difference.partition(":")[0] for difference in found] == ["digest", "tests[1].gflops"]
 
 
+@pytest.mark.slow
 def test_a_negative_zero_is_detected(tmp_path: Path) -> None:
     zeros = [path for path, value in leaves(golden()) if value == 0 and isinstance(value, float)]
     assert zeros

@@ -27,6 +27,7 @@ def test_real_results_have_their_types(run: Callable[[], Run]) -> None:
         VALIDATOR.validate(result)
 
 
+@pytest.mark.slow
 @IN_PARTS
 def test_values_that_jsonschema_refuses_are_refused(part: int) -> None:
     result = golden()

@@ -78,6 +78,7 @@ def test_a_rank_that_is_stopped_or_stuck_is_named_and_ends_the_job(
 PAUSES = ["0 validating 2 pause", "1 set-up 1 pause", "1 voting 1 pause"]
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize("fault", one_in(3, PAUSES))
 def test_what_takes_long_outside_of_steps_is_not_ended(tmp_path: Path, fault: str) -> None:
@@ -89,6 +90,7 @@ def test_what_takes_long_outside_of_steps_is_not_ended(tmp_path: Path, fault: st
     assert not (made / checksums.BROKEN_OFF).exists()
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_a_killed_job_leaves_no_shared_memory_of_its_mpi(tmp_path: Path) -> None:
     with start_job([BENCH, "--set", LONG, *GROUP.split()], 2, prepared(tmp_path), ENV) as job:
@@ -121,6 +123,7 @@ def test_one_signal_and_the_time_limit_end_a_job_with_a_stopped_rank_with_the_wa
     ended_by(finished, tmp_path, named(1, int(MODELS in settings), STOPPED, ".*"))
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_a_second_signal_ends_a_job_with_a_stopped_rank_at_once(tmp_path: Path) -> None:
     with start_job([BENCH, "--set", LONG, *GROUP.split()], 2, prepared(tmp_path), ENV) as job:
@@ -148,6 +151,7 @@ def test_a_rank_that_goes_on_after_a_stop_changes_nothing(tmp_path: Path, stop: 
     assert finished.returncode == 3 and "by TIMELIMIT of 14 s." in finished.stdout
 
 
+@pytest.mark.slow
 @needs_mpirun
 def test_a_lost_terminal_ends_the_job_and_the_folder_says_so(tmp_path: Path) -> None:
     """SIGHUP kills MPICH's launcher, which kills the ranks; others hand the signal on."""
