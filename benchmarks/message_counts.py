@@ -12,10 +12,12 @@ a call is counted. 100,000 ranks need 5 GiB and a quarter of an hour.
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from math import log2
+from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
@@ -26,6 +28,7 @@ from simulated_ranks import SimulatedComm, Simulation
 from hpcai.clock import now
 from hpcai.comm.world import World
 
+T = TypeVar("T")
 # bytes that each rank may add to what rank 0 receives, where ranks send it their parts
 FEW = {
     "average precision": 16,  # a number; the detections themselves are as many as the set has
@@ -57,10 +60,10 @@ def main() -> int:
     head = f"{'ranks':>8}{'messages':>10}{'most':>8}{'bytes':>13}{'most':>13}{'splits':>8}{'seconds':>9}"
     print(f"{'':30}{head}", flush=True)
     names = chosen.names or [*REDUCTIONS]
-    reduced = [counted(names, ranks, _print) for ranks in numbers(chosen.ranks)]
+    reduced = [alone(counted, names, ranks, _print) for ranks in numbers(chosen.ranks)]
     broken = [grows(few, many) for few, many in zip(reduced[0], reduced[-1], strict=True)]
     for lag in () if chosen.names else (None, 1):
-        trials = [of_trial(workers, lag) for workers in numbers(chosen.workers)]
+        trials = [alone(of_trial, workers, lag) for workers in numbers(chosen.workers)]
         for each in trials:
             _print(each)
         broken.append(grows_by_trial(trials[0], trials[-1]))
@@ -71,6 +74,12 @@ def main() -> int:
 def numbers(text: str) -> list[int]:
     """Numbers that commas separate."""
     return [int(number) for number in text.split(",")]
+
+
+def alone(count: Callable[..., T], *arguments: Any) -> T:
+    """What a function returns in a process of its own, whose gigabytes are free afterwards."""
+    with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+        return pool.submit(count, *arguments).result()
 
 
 def _print(of: Counted) -> None:

@@ -20,6 +20,7 @@ from pathlib import Path
 import hypothesis
 import pytest
 from launch import mpirun, sweep_shared_memory
+from sampled_parameters import mark_many
 from shared_jobs import MANY, RANKS, REPORTS, SharedJobs, starts_jobs
 
 # Time in which other failing ranks can report, before the first of them ends the job.
@@ -91,6 +92,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             runs_elsewhere(item)
         if any(NEEDS_GPU.match(mark.kwargs.get("reason", "")) for mark in item.iter_markers("skipif")):
             item.add_marker("gpu")
+    mark_many(items)
     items.sort(key=launches)
 
 

@@ -141,27 +141,25 @@ def sweep(
     return kind(folder, [FAULTY, ",".join([*in_a_group, *in_an_ensemble])], [*settings], len(in_a_group))
 
 
-FAST, SLOW = ((), pytest.mark.slow), (pytest.mark.slow, pytest.mark.exhaustive)  # marks of the two jobs
+MARKS = pytest.mark.slow, pytest.mark.exhaustive  # of the two jobs
 
 
 class Sweeps:
     """The faults of a file in two jobs: the first `first` of each grid, and the others.
 
-    The first job is slow and the second exhaustive; if `fast`, one step faster each.
+    The first job is slow and the second exhaustive.
     """
 
-    def __init__(
-        self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str, fast: bool = False
-    ) -> None:
+    def __init__(self, in_a_group: FoundBy, in_an_ensemble: FoundBy, first: int, *settings: str) -> None:
         grids = (in_a_group, in_an_ensemble)
         self.parts = [[part(grid, 0, first) for grid in grids], [part(grid, first, None) for grid in grids]]
-        self.settings, self.marks = settings, FAST if fast else SLOW
+        self.settings = settings
 
     def cases(self) -> list[Any]:
         """Parameters of a test: the part, the place of a fault in it, its name, and the checks that FAIL."""
         return [
             pytest.param(
-                number, index, fault, checks, id=f"{grid}-{fault}", marks=self.marks[number]
+                number, index, fault, checks, id=f"{grid}-{fault}", marks=MARKS[number]
             )
             for number, grids in enumerate(self.parts)
             for index, (grid, fault, checks) in enumerate(

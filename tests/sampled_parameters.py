@@ -1,9 +1,10 @@
 """Samples of the parameters of a test: some for `make test`, some of the others for `make test-slow`.
 
-The rest is exhaustive, for `make test-exhaustive`.
+The rest is exhaustive, for `make test-exhaustive`. Of any test with more cases than FEW that many stay fast.
 """
 
-from collections.abc import Collection, Iterable
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from itertools import count
 from typing import Any, TypeVar
 
@@ -12,6 +13,8 @@ import pytest
 T = TypeVar("T")
 PARTS = 8
 ONE_OF = 3
+FEW = 4  # cases of a test in `make test`
+NOT_FAST = ("slow", "exhaustive", "network")
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
@@ -33,6 +36,22 @@ def slow_one_in(step: int, cases: Iterable[Any]) -> list[Any]:
     """Every `step`-th case from the first one on is slow, the others are exhaustive."""
     every = [*cases]
     return slow(every[::step], every)
+
+
+def mark_many(items: Iterable[pytest.Item]) -> None:
+    """Of the fast cases of each test about FEW, at equal distances, stay fast; the others become slow."""
+    cases = defaultdict[str, list[pytest.Item]](list)
+    for item in items:
+        if not any(item.get_closest_marker(mark) for mark in NOT_FAST):
+            cases[item.nodeid.partition("[")[0]].append(item)
+    for each in cases.values():
+        for item in _left_out(each):
+            item.add_marker("slow")
+
+
+def _left_out(cases: Sequence[T]) -> list[T]:
+    step = -(-len(cases) // FEW)
+    return [case for index, case in enumerate(cases) if index % step]
 
 
 def _marked(cases: Iterable[tuple[Any, bool]]) -> list[Any]:

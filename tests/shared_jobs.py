@@ -25,6 +25,9 @@ STARTERS = {
     *("run_job", "start_job", "python", "bench", "live_run", "weather_run", "failing_run", "REAL_RUNS", "Sweeps"),
     *("Job", "Watched", "Cluster", "Hosts"),  # a shell, a browser, Slurm, network namespaces
 }
+# Files that are run beside the others too, so that both processes have as much to do.
+BESIDE = {"test_checkpoint", "test_consistency_comparison", "test_frozen"}
+BESIDE |= {"test_ranking", "test_ranking_acceptance", "test_ranking_hostile"}
 
 
 class Launched(NamedTuple):
@@ -123,8 +126,9 @@ class SharedJobs:
 
 
 def starts_jobs(item: pytest.Item) -> bool:
-    """Whether tests of the item's file start jobs or processes of the program."""
-    return not STARTERS.isdisjoint(vars(item.module))  # type: ignore[attr-defined]
+    """Whether tests of the item's file start jobs or processes of the program, or are to be run beside the others."""
+    module = item.module  # type: ignore[attr-defined]
+    return module.__name__ in BESIDE or not STARTERS.isdisjoint(vars(module))
 
 
 def asked(item: pytest.Item) -> tuple[int, float]:

@@ -127,6 +127,7 @@ def test_ranges_contain_exactly_the_numbers(numbers: set[int]) -> None:
     assert all(later[0] > earlier[-1] + 1 for earlier, later in pairwise(parts))
 
 
+@pytest.mark.slow
 @pytest.mark.alone
 @pytest.mark.parallel(3)
 def test_ranks_are_bound_and_thread_pools_sized_before_torch_is_imported() -> None:

@@ -66,6 +66,7 @@ def in_one_place(groups: int, halves: list[Numbered], samplers: list[bootstrap.S
     return Votes(correct, pairs, 0, (bag & evaluated).sum(), evaluated.sum())
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(4)
 def test_evaluation_equals_that_of_all_outputs_in_one_place() -> None:
     from mpi4py import MPI

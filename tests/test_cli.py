@@ -206,6 +206,7 @@ def test_stdout_is_the_report_and_nothing_else() -> None:
     assert not run.job.leftovers
 
 
+@pytest.mark.slow
 def test_results_are_named_by_output_and_utc_time() -> None:
     result = live_run().result
     assert re.fullmatch(r"golden-\d{8}T\d{6}Z(-\d+)?", live_run().folder.name)
@@ -221,7 +222,7 @@ def test_settings_of_the_command_line_are_kept_with_the_result() -> None:
     assert "\nCommand line: --set EPOCHS=3\n" in failing_run().job.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_failed_test_is_exit_code_1() -> None:
     assert failing_run().job.returncode == 1
     assert failing_run().job.stdout.endswith("End of Tests.\n" + "=" * 80 + "\n")

@@ -50,6 +50,7 @@ def assert_clean(programs: list[Program], target: Target) -> list[Compiled]:
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", fast(["sm_90a"], ARCHITECTURES))
 def test_each_type_and_engine_compiles_without_local_memory(architecture: str) -> None:
     target = device_target(architecture)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
-from sampled_parameters import fast, slow
+from sampled_parameters import slow
 
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
@@ -47,13 +47,14 @@ FAST = [(*ALL[-1], DIRECTIONS[-1])]
 
 @pytest.mark.parametrize(
     ("type", "tile", "shapes", "direction"),
-    fast(FAST, PRODUCTS),
+    slow(FAST, PRODUCTS),
     ids=lambda value: getattr(value, "engine", str(value)[:20]),
 )
 def test_every_direction_of_every_engine_and_type(type: str, tile: Tile, shapes: Any, direction: str) -> None:
     check(Case(type, direction, tile, shape) for shape in shapes)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("processors", slow([9], [2, 9]))
 def test_tiles_of_warpgroups_and_their_tasks(processors: int) -> None:
     """More tasks than blocks, and fewer; consumers that share or alternate; blocks that share ungathered operands."""

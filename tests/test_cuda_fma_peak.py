@@ -89,6 +89,7 @@ def test_operands_look_random_and_have_known_sums(dtype: str) -> None:
     assert torch.from_numpy(stored.view(np.uint8).copy()).view(kind).to(torch.int64).tolist() == column.tolist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("architecture", fast(["sm_90a"], ARCHITECTURES))
 def test_no_kernel_spills_registers(architecture: str) -> None:
     target = device_target(architecture)

@@ -86,6 +86,7 @@ def check(cases: Iterable[Case]) -> None:
 FAST = ("MMA bf16",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", fast(FAST, ENGINES))
 def test_every_layout_of_an_engine_and_a_type(name: str) -> None:
     check(ENGINES[name])

@@ -108,6 +108,7 @@ def in_group(degree: int) -> "Group | None":
     return split(MPI.COMM_WORLD, 1, degree, "row")
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(3)
 def test_q_ranks_train_as_one_rank_that_runs_their_batches_in_sequence() -> None:
     from mpi4py import MPI

@@ -129,6 +129,7 @@ print(torch.get_num_threads())
 """
 
 
+@pytest.mark.slow
 def test_threads_and_precision_are_set() -> None:
     finished = subprocess.run([sys.executable, "-c", PREPARED], capture_output=True, text=True, check=True)
     assert finished.stdout.split("\n") == ["3 1", "False False False", "3", ""]

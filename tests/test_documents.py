@@ -125,6 +125,7 @@ def test_commands_run(block: Block, scratch: Callable[[Path], Path]) -> None:
     assert not finished.leftovers
 
 
+@pytest.mark.slow
 def test_commands_that_are_only_shown_are_valid(scratch: Callable[[Path], Path]) -> None:
     options, checkout = options_of_bench(), scratch(ROOT / "README.md")
     shown = [(block, command) for block in SHOWN for command in commands(block.text)]

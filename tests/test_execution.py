@@ -100,6 +100,7 @@ def twice(genuine: Callable[..., None], training: Any, x: torch.Tensor, y: torch
     genuine(training, x, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", one_in(4, [left_out, without_backward, on_half_a_batch, twice]))
 def test_a_faulty_step_of_a_compiled_network_is_not_credited(
     monkeypatch: pytest.MonkeyPatch, fault: Callable[..., None]

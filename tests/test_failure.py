@@ -101,6 +101,7 @@ MODELS = "GROUPS=2 DEGREE=1"
 BOTH = "GROUPS=2 DEGREE=2"
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings"),

@@ -110,7 +110,7 @@ PERHAPS = {"first_element_lost": {DEVIATION, LOST}, "last_element_lost": {DEVIAT
 # Wrong gradients or factors are detected otherwise.
 PERHAPS |= {name: {LOST} for name in ("stale_gradients", "smoothing_forgotten", "momentum_ten_percent_too_small")}
 CHANGE_COUNTS = {VALIDATION, OTHERS, ORDER}  # samples evaluated twice, other weights in one of two passes, other bags
-SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 11, "DECAY=0.0005", fast=True)
+SWEEPS = Sweeps(IN_A_GROUP, IN_AN_ENSEMBLE, 11, "DECAY=0.0005")
 
 
 faulty = SWEEPS.fixture()

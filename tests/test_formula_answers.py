@@ -47,6 +47,7 @@ def test_wrong_operations_of_a_product_are_refused(monkeypatch: pytest.MonkeyPat
         formula_answers.check()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULT NOT PLANTED")
 def test_a_run_with_a_wrong_score_is_refused(tmp_path: Any) -> None:
     (tmp_path / "x.dat").write_text("a\nb\n[kernels]\n16 SHAPES\n")

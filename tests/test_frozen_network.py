@@ -1,6 +1,7 @@
 """The second implementations of networks: layers, forward pass and initial weights, against those that train."""
 
 import random
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ import torch
 from graphs import images_of, random_graph
 from mpi4py import MPI
 from random_graphs import chain, random_images, some_graph, trained_a_little
+from sampled_parameters import fast
 from tiny import CPU
 
 from hpcai import networks
@@ -93,6 +95,7 @@ def worst(graph: Graph, state: Any) -> float:
     return max(value for _, value in standard_errors(computed(graph), graph.shapes["image"], numbers(state)))
 
 
+@pytest.mark.slow
 def test_initial_weights_are_within_the_limit_and_others_are_not() -> None:
     graph = networks.build("resnet8", (8, 8), 3, 10)
     for seed in range(200):
@@ -116,8 +119,9 @@ def case_of(**settings: Any) -> Case:
     return case
 
 
-@pytest.mark.parametrize("kernels", ["vendor", "custom"])
-@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize(
+    ("precision", "kernels"), fast([("fp32", "vendor"), ("bf16", "vendor")], product(PRECISIONS, ("vendor", "custom")))
+)
 def test_an_honest_network_is_within_the_bounds(precision: str, kernels: str) -> None:
     from hpcai.train.precision import refusal, switched
 

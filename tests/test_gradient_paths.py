@@ -51,6 +51,7 @@ def allowed(parts: np.ndarray, wire: str) -> Any:
     return error + (ranks * np.abs(parts).max() + largest) / 127 * (kind.carries)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(4)
 def test_sums_equal_those_in_float64_and_have_the_same_bits_on_all_ranks() -> None:
     check_sums(2)
@@ -62,7 +63,7 @@ def test_sums_of_a_prime_number_of_ranks_each_on_its_own_node() -> None:
     check_sums(1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(6)
 def test_sums_of_two_nodes_of_three_ranks() -> None:
     check_sums(3)

@@ -112,6 +112,7 @@ def test_nan_is_preserved() -> None:
     assert y[:, 3].isnan().all() and not y[:, 4].isnan().any()
 
 
+@pytest.mark.slow
 def test_the_operator_passes_torchs_checks_and_is_compiled() -> None:
     inputs = (*images(torch.float32), EPS, True)
     torch.library.opcheck(ops.batch_norm.default, inputs)

@@ -86,6 +86,7 @@ def test_a_file_altered_in_a_folder_that_was_broken_off_is_named(tmp_path: Path,
     assert altered in verify.differences(folder / "result.json")
 
 
+@pytest.mark.slow
 def test_a_folder_that_a_run_writes_meanwhile_verifies_or_is_broken_off(tmp_path: Path, partial: Path) -> None:
     results = [load(path) for path in (partial, GOLDEN / "result.json")]
     files.write(tmp_path, results[0])

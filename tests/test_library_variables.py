@@ -75,6 +75,7 @@ def test_a_run_prints_what_its_user_has_set(run: Run) -> None:
     assert [line[:8] for line in report if line.startswith("Layer ")] == [f"Layer {number} " for number in range(1, 10)]
 
 
+@pytest.mark.slow
 def test_a_broken_claim_is_a_reason_of_the_status(run: Run) -> None:
     reason = "level hardware: layer 3: NCCL_ALGO Ring, reference unset"
     (test,), summary = run.result["tests"], run.result["summary"]
@@ -111,6 +112,7 @@ def said(folder: Path, result: dict[str, Any]) -> tuple[int, list[str]]:
     return done.returncode, done.stdout.splitlines()
 
 
+@pytest.mark.slow
 def test_verify_says_that_the_source_differs(run: Run, tmp_path: Path) -> None:
     other = rebuilt({**run.result, "environment": {**run.result["environment"], "source_sha256": 64 * "a"}})
     code, lines = said(tmp_path, other)

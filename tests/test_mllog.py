@@ -117,6 +117,7 @@ ALTERED: dict[str, Callable[[list[Json]], list[Json]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ALTERED)
 def test_the_packages_checker_refuses_altered_logs(name: str, tmp_path: Path) -> None:
     altered = ALTERED[name](log(0))

@@ -65,6 +65,7 @@ def run(training: "Training") -> None:
     training.run(Phases(CPU), unending())
 
 
+@pytest.mark.slow
 def test_a_detector_trains_by_the_loop_and_its_audited_steps_repeat() -> None:
     from rectangles import GRAPH
     from tiny import alone, bits
@@ -121,6 +122,7 @@ def test_draws_depend_on_seed_model_and_step() -> None:
     assert len({draw(1, 0, 0), draw(2, 0, 0), draw(1, 1, 0), draw(1, 0, 1)}) == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_ranks_of_a_group_train_one_detector_even_if_one_has_no_boxes() -> None:
     from mpi4py import MPI

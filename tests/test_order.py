@@ -84,6 +84,7 @@ def test_neighbouring_samples_are_separated(n):
     assert (steps == 1).sum() < 30  # eight on average
 
 
+@pytest.mark.slow
 def test_the_same_position_has_every_sample_in_some_epoch():
     places = [int(EpochOrder(16, 1, epoch)(np.array([5]))[0]) for epoch in range(1600)]
     chi_square = ((np.bincount(places, minlength=16) - 100) ** 2 / 100).sum()

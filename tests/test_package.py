@@ -120,6 +120,7 @@ def ran(command: str, option: str, installed: Path, folder: Path) -> str:
     return finished.stdout
 
 
+@pytest.mark.slow
 def test_command_runs_from_anywhere(installed: Path, tmp_path: Path) -> None:
     assert metadata(installed).version in ran("hpcai-bench", "--version", installed, tmp_path)
 

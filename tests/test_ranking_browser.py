@@ -9,6 +9,8 @@ from machine_requirements import COMPLETE, WITHOUT
 from page_browser import NONE, Watched, browser, chromium
 from page_material import HOSTILE, MANY, SCRIPT, SITES, page
 
+pytestmark = pytest.mark.slow  # the page is made of results that are verified first: 20 s
+
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -39,7 +41,6 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text) for text in texts if text]
 
 
-@pytest.mark.slow
 def test_a_click_sorts_numbers_as_numbers_and_empty_cells_last(watched: Watched) -> None:
     head = watched.section(MANY).locator("th", has_text="kW")
     assert head.get_attribute("aria-sort") is None

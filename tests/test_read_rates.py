@@ -175,6 +175,7 @@ def test_counts_are_summed_over_the_ranks() -> None:
     assert found.wait_seconds == pytest.approx(sum(world.allgather(trained.state.progress.data_wait_seconds)))
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 @pytest.mark.parametrize("summed", [True, False])
 def test_counts_of_a_search_that_are_not_summed_over_ranks_are_detected(

@@ -85,6 +85,7 @@ def test_reframe_fails_a_run_whose_checks_fail(tmp_path: Path) -> None:
     assert code == 1 and "Reason: sanity error: a check of the benchmark FAILED" in output, output
 
 
+@pytest.mark.slow
 def test_reframe_fails_an_input_that_is_refused(tmp_path: Path) -> None:
     code, output = reframe(tmp_path, HPCAI_INPUT=small_input(tmp_path, "nothing"))
     assert code == 1 and "Reason: sanity error: the report has no end" in output, output

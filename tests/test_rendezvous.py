@@ -122,7 +122,7 @@ def grids(ranks: int) -> list[tuple[int, int]]:
     return [(p, q) for p, q in shapes if p and q]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(4)
 def test_every_group_of_a_sweep_is_a_world_of_its_own() -> None:
     from mpi4py import MPI

@@ -57,6 +57,7 @@ def test_headers_and_names_are_not_parsed_as_results(text: str) -> None:
         assert_report_matches(files.report(result_of(result)), result)
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.text(st.sampled_from("WR 1239.eE+-\u00a0\tGflops|=End of Tests\u0663"), min_size=1), min_size=2, max_size=2

@@ -131,6 +131,7 @@ def test_variation_of_repetitions() -> None:
     assert rows == {"1": 3.0, "2": 5.0, "3": None, "mean": 4.0, "coefficient of variation, %": pytest.approx(35.355339)}
 
 
+@pytest.mark.slow
 def test_what_does_not_belong_together_is_refused() -> None:
     finished = command("v2-table1", GOLDEN)
     assert finished.returncode == 2 and finished.stderr.count("\n") == 1

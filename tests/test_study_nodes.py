@@ -101,6 +101,7 @@ def test_tests_of_one_workload_must_still_agree() -> None:
         reading.agree(results, [images, weather], figure("v3-fig5"))
 
 
+@pytest.mark.slow
 def test_images_and_weather_are_drawn_from_two_results(tmp_path: Path) -> None:
     finished = command("v2-fig4", GOLDEN, WEATHER, "--out", tmp_path)
     assert finished.returncode == 0, finished.stderr

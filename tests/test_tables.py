@@ -75,6 +75,7 @@ def test_a_test_uses_the_results_of_the_tables_before_it() -> None:
     assert "start-up" not in test["phases"]
 
 
+@pytest.mark.slow
 def test_the_summary_has_the_ceilings() -> None:
     result, shown = both().result, both().job.stdout
     found = result["summary"]["ceilings"]
@@ -115,6 +116,7 @@ def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path
     assert run.result["environment"]["idle"] == ([] if ranks is None else ["Grid 1 x 2: rank 2 stays idle"])
 
 
+@pytest.mark.slow
 @needs_mpirun
 @pytest.mark.parametrize(("what", "section", "clocks"), one_in(2, [
     ("product", KERNELS, "PASSED"),

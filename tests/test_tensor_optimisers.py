@@ -110,6 +110,7 @@ def test_numbers_of_all_ranks_are_the_same_bits_and_no_channels(asked: int) -> N
     assert exchange.sent == 0
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parallel(6)
 def test_a_replicated_layer_counts_once() -> None:
     """Its rates are the same bits on all ranks, so its weights stay the same."""

@@ -56,15 +56,14 @@ def deviation(part: "TensorPart", found: "Tensor", exact: "Tensor", name: str) -
     return float((found - own).norm() / own.norm().clamp_min(1e-30))
 
 
-def on_ranks(count: int, *marks: pytest.MarkDecorator) -> Any:
-    return pytest.param(count, marks=[pytest.mark.parallel(count), *marks])
+def on_ranks(count: int, mark: pytest.MarkDecorator) -> Any:
+    return pytest.param(count, marks=[pytest.mark.parallel(count), mark])
 
 
-SLOW = pytest.mark.slow
-EXHAUSTIVE = pytest.mark.exhaustive
+LATER = [on_ranks(count, pytest.mark.exhaustive) for count in (3, 4, 6)]
 
 
-@pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4, SLOW), on_ranks(6, EXHAUSTIVE)])
+@pytest.mark.parametrize("asked", [on_ranks(2, pytest.mark.slow), *LATER])
 def test_gradients_equal_those_of_one_rank(asked: int) -> None:
     """In float64 to rounding; in fp32 within a few times the error of one rank's own fp32.
 

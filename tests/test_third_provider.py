@@ -48,7 +48,7 @@ def test_the_provider_is_found_by_its_file() -> None:
     assert backend(gemm.SPEC, PLAIN, "cpu").prepare.__module__ == "hpcai.kernels.gemm.plain"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_the_provider_is_measured_verified_and_has_rows_like_the_others(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)

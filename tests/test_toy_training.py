@@ -78,6 +78,7 @@ def altered(result: Json, folder: Path, name: str, changes: dict[str, Any]) -> P
     return file
 
 
+@pytest.mark.slow
 def test_the_result_is_verified_and_alterations_are_detected(results: Path, result: Json, tmp_path: Path) -> None:
     models = result["tests"][0]["raw"]["models"]
     best = altered(result, tmp_path, "best", {"raw.members.best": 999})

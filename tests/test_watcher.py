@@ -128,6 +128,7 @@ def test_unknown_connections_are_neither_named_nor_obeyed(watched: Watched) -> N
     assert watched.printed() == LINE.format(1, "node-1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("bye", "more"), [(False, "; lost before it: node9"), (True, "")])
 def test_a_host_that_was_lost_before_a_rank_is_named(watched: Watched, bye: bool, more: str) -> None:
     node = watched.join({"node": "node9"})

@@ -42,6 +42,7 @@ def test_files_have_the_published_layout(made):
             assert np.array_equal(images[t], out)
 
 
+@pytest.mark.slow
 def test_complete_years_are_kept_and_others_refused(made, tmp_path):
     path, files = made / "climo_1999.h5", Files(made, formula(4, 48, 80, 7), 5, 2)
     before = path.stat().st_mtime_ns

@@ -158,7 +158,7 @@ def test_squares_of_auto_are_measured_and_unavailable_types_are_reported(monkeyp
     assert verdict(rows(case, raw)) == "PASSED"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_types_of_tensor_cores_are_not_measured_on_a_cpu(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)

@@ -59,7 +59,7 @@ def test_a_search_is_recorded_and_passes() -> None:
     assert 0 < entry.scores.idle_share < 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_with_replay_of_rounds_the_search_depends_on_the_seed_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     settings = {"GROUPS": size(), "REPLAY": "rounds", "ROUNDS": 6, "EPOCHS": 1}

@@ -38,6 +38,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_fault_in_weights_or_network_is_found_by_its_check(fault: str) -> None:
@@ -69,6 +70,7 @@ def test_a_trial_that_diverges_is_recorded_and_the_group_continues(monkeypatch: 
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.train.validation import Validation
@@ -81,6 +83,7 @@ def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_a_trial_without_memory_is_recorded_and_the_group_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.training import assembly
@@ -121,6 +124,7 @@ def test_a_lack_of_memory_on_the_host_is_detected() -> None:
     assert all(parameter.grad is None for parameter in module.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parallel(2)
 def test_a_group_that_breaks_leaves_and_its_trial_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.workloads.nas import measure

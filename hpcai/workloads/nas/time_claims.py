@@ -90,6 +90,14 @@ def _apart(subject: Subject) -> bool:
     )
 
 
+def _without_lost(subject: Subject) -> bool:
+    """Whether the lost groups are in order, and have no trial that began after the last resumption."""
+    raw = measured(subject)
+    last, lost = (raw.resumed or (0.0,))[-1], raw.lost_groups
+    apart = all(trial.given <= last for trial in raw.trials if trial.worker in lost)
+    return apart and all(one < other for one, other in pairwise(lost))
+
+
 def _order_claims(where: str) -> tuple[Claim, ...]:
     def at(seconds: float) -> Alteration:
         return together(changed(f"{where}resumed", [seconds]), changed(f"{where}phases.interrupted", 1.0))
@@ -99,6 +107,7 @@ def _order_claims(where: str) -> tuple[Claim, ...]:
         Claim("resumed: with the time that was lost", _interrupted, changed(f"{where}resumed", [0.0])),
         Claim("resumed: at times of the search, in order", _in_order, at(1e6)),
         Claim("resumed: no trial runs across a resumption", _apart, at(1.0)),
+        Claim("lost_groups: without a trial since", _without_lost, changed(f"{where}lost_groups", [1])),
     )
 
 
