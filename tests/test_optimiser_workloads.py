@@ -41,7 +41,7 @@ none              SCALING
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO DETECTOR TRAINED BY EACH OPTIMISER")
 def test_each_optimiser_passes_in_weather_and_in_searches(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(INPUT)

@@ -64,7 +64,7 @@ def prepared(folder: Path) -> Path:
     return folder
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NO NETWORK TRAINED WITHIN LIMITED MEMORY")
 def test_tensor_and_pipeline_mode_train_where_data_mode_has_too_little_memory(tmp_path: Path) -> None:
     folder = prepared(tmp_path)

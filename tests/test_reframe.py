@@ -72,7 +72,7 @@ def test_the_shipped_input_measures_the_ceiling_of_products(tmp_path: Path) -> N
     assert code == 0 and "P: ceiling_gemm_gflops: " in output, output
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_reframe_fails_a_reference_out_of_reach(tmp_path: Path) -> None:
     far = references(tmp_path, 1e12)
     code, output = reframe(tmp_path, HPCAI_INPUT=small_input(tmp_path), HPCAI_REFERENCES=far)
