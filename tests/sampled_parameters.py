@@ -15,6 +15,12 @@ PARTS = 8
 ONE_OF = 3
 FEW = 4  # cases of a test in `make test`
 NOT_FAST = ("slow", "exhaustive", "network")
+SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
+
+
+def on_ranks(count: int, *marks: pytest.MarkDecorator) -> Any:
+    """A case that runs on so many ranks."""
+    return pytest.param(count, marks=[pytest.mark.parallel(count), *marks])
 
 
 def one_in(step: int, cases: Iterable[Any]) -> list[Any]:
@@ -29,7 +35,7 @@ def fast(chosen: Collection[Any], cases: Iterable[Any]) -> list[Any]:
 
 def slow(chosen: Collection[Any], cases: Iterable[Any]) -> list[Any]:
     """The chosen cases are slow, the others exhaustive."""
-    return [_with(pytest.mark.slow if case in chosen else pytest.mark.exhaustive, case) for case in cases]
+    return [_with(SLOW if case in chosen else EXHAUSTIVE, case) for case in cases]
 
 
 def slow_one_in(step: int, cases: Iterable[Any]) -> list[Any]:
@@ -61,7 +67,7 @@ def _marked(cases: Iterable[tuple[Any, bool]]) -> list[Any]:
 
 
 def _mark(place: int) -> pytest.MarkDecorator:
-    return pytest.mark.exhaustive if place % ONE_OF else pytest.mark.slow
+    return EXHAUSTIVE if place % ONE_OF else SLOW
 
 
 def _with(mark: pytest.MarkDecorator, case: Any) -> Any:

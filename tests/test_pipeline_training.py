@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fault_runs import CLAIMS, DEVIATION, EVALUATED, FAULTY, OPERATIONS, SAME, VALIDATION, Run
 from launch import mpirun
+from sampled_parameters import EXHAUSTIVE, SLOW, on_ranks
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,11 +22,6 @@ SPLITS = {
     4: ("1x1x4", "2x1x2", "1x2x2"),
     6: ("1x1x6", "3x1x2", "1x2x3", "1x3x2"),
 }
-SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
-
-
-def on_ranks(count: int, *marks: pytest.MarkDecorator) -> Any:
-    return pytest.param(count, marks=[pytest.mark.parallel(count), *marks])
 
 
 def case_of(split: str, ranks: int, **more: object) -> "Case":

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fault_runs import DEVIATION, FAULTY, LOST, SUMS, Run
 from launch import BENCH, mpirun
-from test_tensor_training import EXHAUSTIVE, NETWORKS, SLOW, as_kind, deviation, divided, gradients, on_ranks
+from sampled_parameters import EXHAUSTIVE, SLOW, on_ranks
+from test_tensor_training import NETWORKS, as_kind, deviation, divided, gradients
 
 if TYPE_CHECKING:
     from torch import Tensor, nn

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fault_runs import DEVIATION, EVALUATED, FAULTY, OPERATIONS, VALIDATION, Run
 from launch import mpirun
+from sampled_parameters import EXHAUSTIVE, SLOW, on_ranks
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -56,14 +57,7 @@ def deviation(part: "TensorPart", found: "Tensor", exact: "Tensor", name: str) -
     return float((found - own).norm() / own.norm().clamp_min(1e-30))
 
 
-def on_ranks(count: int, mark: pytest.MarkDecorator) -> Any:
-    return pytest.param(count, marks=[pytest.mark.parallel(count), mark])
-
-
-LATER = [on_ranks(count, pytest.mark.exhaustive) for count in (3, 4, 6)]
-
-
-@pytest.mark.parametrize("asked", [on_ranks(2, pytest.mark.slow), *LATER])
+@pytest.mark.parametrize("asked", [on_ranks(2, SLOW), *(on_ranks(count, EXHAUSTIVE) for count in (3, 4, 6))])
 def test_gradients_equal_those_of_one_rank(asked: int) -> None:
     """In float64 to rounding; in fp32 within a few times the error of one rank's own fp32.
 
