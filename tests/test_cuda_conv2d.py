@@ -91,6 +91,7 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("type", "tile", "shape"), [("fp32", LANES, GROUPED), ("bf16", WARPS, PLAIN), ("bf16", SHARING, GROUPED)]
 )

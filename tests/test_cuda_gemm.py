@@ -141,6 +141,7 @@ def test_every_epilogue_is_right(case: Case) -> None:
     check(replace(case, **way) for way in WAYS)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("broken", ["A", "added"])
 def test_relu_preserves_nan(broken: str) -> None:
     given = ("added",) if broken == "added" else ()

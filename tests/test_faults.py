@@ -124,6 +124,7 @@ def test_fault_is_detected_by_its_check_and_no_other(
     holds(faulty(part), index, checks, PERHAPS.get(fault, set()) | counts)
 
 
+@pytest.mark.slow
 def test_run_with_faults_counts_them_and_exits_with_1(faulty: Callable[[int], Run]) -> None:
     job, found_by = faulty(0).job, [checks for grid in SWEEPS.parts[0] for checks in grid.values()]
     failed = sum(map(bool, found_by))
@@ -136,6 +137,7 @@ def test_run_with_faults_counts_them_and_exits_with_1(faulty: Callable[[int], Ru
     assert not job.leftovers
 
 
+@pytest.mark.slow
 def test_the_report_names_the_place_of_the_worst_step(faulty: Callable[[int], Run]) -> None:
     test = SWEEPS.number("gradient_of_a_rank_dropped")
     dropped = faulty(0).result["tests"][test - 1]["raw"]["replay"]
@@ -144,6 +146,7 @@ def test_the_report_names_the_place_of_the_worst_step(faulty: Callable[[int], Ru
     assert f"Replay  : 1 steps, largest lost: {dropped['lost']['where']}\n" in faulty(0).job.stdout
 
 
+@pytest.mark.slow
 def test_each_violated_claim_is_named(faulty: Callable[[int], Run]) -> None:
     named = re.findall(r"^hpcai: test (\d+): does not hold: (.+)$", faulty(0).job.stderr, re.MULTILINE)
     by_claims = ("loading_not_summed_over_ranks", "loading_counted_twice")

@@ -87,6 +87,7 @@ def test_a_broken_claim_is_a_reason_of_the_status(run: Run) -> None:
     assert ",level," in (run.folder / "result.csv").read_text()
 
 
+@pytest.mark.slow
 def test_removed_variables_are_found(run: Run, tmp_path: Path) -> None:
     assert verified(run.result, tmp_path) == []
     for change in ({"variables": {}}, {"source_sha256": ""}, {"variables": {"NCCL_ALGO": "Tree"}}):
@@ -95,6 +96,7 @@ def test_removed_variables_are_found(run: Run, tmp_path: Path) -> None:
         assert verified(renewed(altered), tmp_path)
 
 
+@pytest.mark.slow
 def test_no_other_variable_can_be_put_into_a_result(run: Run, tmp_path: Path) -> None:
     made = json.loads(json.dumps(run.result))
     made["environment"]["variables"]["OMP_NUM_THREADS"] = "1"

@@ -127,6 +127,7 @@ def test_the_packages_checker_refuses_altered_logs(name: str, tmp_path: Path) ->
     assert not accepted(path)
 
 
+@pytest.mark.slow
 def test_the_content_is_that_of_the_run() -> None:
     result, events = run_of(INPUT).result, log(0)
     (test,) = result["tests"]
@@ -143,6 +144,7 @@ def test_the_content_is_that_of_the_run() -> None:
     assert str(ROOT) not in log_path(run_of(INPUT).folder, 1, 0).read_text("utf-8")
 
 
+@pytest.mark.slow
 def test_the_times_are_those_of_the_run() -> None:
     result = run_of(INPUT).result
     (test,) = result["tests"]
@@ -158,6 +160,7 @@ def test_the_times_are_those_of_the_run() -> None:
         assert instant - one(log(0), "run_start")["time_ms"] / 1000 > entry["seconds"] - 0.1
 
 
+@pytest.mark.slow
 def test_the_system_description_has_all_fields() -> None:
     path = run_of(INPUT).folder / "mllog" / "system.json"
     valid, name, *_ = systems.check_system_desc(str(path), "hpc", "3.0.0")
@@ -167,6 +170,7 @@ def test_the_system_description_has_all_fields() -> None:
     assert found["cooling"] == "" and found["framework"].startswith("torch ")
 
 
+@pytest.mark.slow
 def test_throughput_is_of_the_models_that_reached_the_target() -> None:
     (test,) = run_of(INPUT).result["tests"]
     rate = 60 * 2 / test["raw"]["energy"]["seconds"]

@@ -156,6 +156,7 @@ def metadata(installed: Path) -> importlib.metadata.Distribution:
     return next(iter(importlib.metadata.distributions(name="hpcai-bench", path=[str(installed)])))
 
 
+@pytest.mark.slow
 def test_tested_versions_are_within_the_ranges(installed: Path) -> None:
     lines = (ROOT / "constraints.txt").read_text().splitlines()
     tested = dict(line.split("==") for line in lines if not line.startswith("#"))

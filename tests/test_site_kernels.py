@@ -102,6 +102,7 @@ def test_rows_name_the_kernels_of_the_site(run: CustomRun) -> None:
     assert said in run.job.stdout
 
 
+@pytest.mark.slow
 def test_rows_of_site_kernels_are_verified_and_must_name_the_file(run: CustomRun) -> None:
     (path,) = run.folder.glob("results/*/result.json")
     assert verify.differences(path) == []

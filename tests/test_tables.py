@@ -85,6 +85,7 @@ def test_the_summary_has_the_ceilings() -> None:
     assert f"\nbusbw_gbytes={max(reduced) / 1e9:.7f}\n" in shown
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("member", ["kernels", "collectives"])
 def test_rows_of_tables_have_a_file(member: str) -> None:
     rows = list(csv.DictReader(io.StringIO((both().folder / f"{member}.csv").read_text("utf-8"))))
@@ -95,6 +96,7 @@ def test_rows_of_tables_have_a_file(member: str) -> None:
         assert int(row["test"]) == other["test"]
 
 
+@pytest.mark.slow
 def test_ranks_stay_within_the_memory_planned() -> None:
     for table in both().result["tables"]:
         used = table["memory"]
@@ -200,6 +202,7 @@ def test_a_grid_beyond_the_ranks_is_refused_with_its_line(tmp_path: Path) -> Non
     assert "line 5: 2 GROUPS" in job.stderr and "needs 4 ranks; allowed: up to" in job.stderr
 
 
+@pytest.mark.slow
 def test_many_ranks_are_planned_together(tmp_path: Path) -> None:
     path = written(tmp_path, KERNELS, COMM, "0 GROUPS\n8 DEGREE\n")
     job = run_job([BENCH, path, "--plan", "--ranks", "100000"], None, tmp_path, START)

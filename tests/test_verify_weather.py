@@ -56,6 +56,7 @@ def test_missing_detections_are_reported(tmp_path: Path) -> None:
     assert missing in verify.sound_message(tmp_path / "result.json")
 
 
+@pytest.mark.slow
 def test_real_results_with_and_without_a_diverged_model_are_verified() -> None:
     run = weather_run()
     assert [test["verdict"] for test in run.result["tests"]] == ["FAILED", "PASSED"]
