@@ -62,7 +62,7 @@ def test_hangs():
 
 def inner(folder: Path, *options: str) -> Finished:
     """pytest's output for the tests in the folder, launched like the project's own tests."""
-    for name in ("conftest.py", "launch.py", "shared_jobs.py"):
+    for name in ("conftest.py", "launch.py", "sampled_parameters.py", "shared_jobs.py"):
         (folder / name).write_text((ROOT / "tests" / name).read_text())
     (folder / "pytest.ini").write_text(
         "[pytest]\naddopts = -m 'not slow'\nmarkers =\n    parallel\n    alone\n    slow\n"
@@ -163,6 +163,28 @@ def test_tests_of_all_files_share_a_job_until_one_fails(tmp_path: Path) -> None:
     assert not {*sum(noted(tmp_path, "alone"), [])} & {*first[0], *first[1], *fails[0], *fails[1], *last[0], *last[1]}
 
 
+CASES = """
+import pytest
+
+@pytest.mark.parametrize("number", range(9))
+def test_many_cases(number): pass
+
+@pytest.mark.parametrize("number", range(4))
+def test_few_cases(number): pass
+"""
+
+
+@pytest.mark.slow
+@needs_mpirun
+def test_of_many_cases_a_sample_is_fast(tmp_path: Path) -> None:
+    (tmp_path / "test_inner.py").write_text(CASES)
+    fast, slow = inner(tmp_path).stdout, inner(tmp_path, "-m", "slow").stdout
+    for number in range(9):
+        passed = f"PASSED test_inner.py::test_many_cases[{number}]"
+        assert (passed in fast, passed in slow) == (number % 3 == 0, number % 3 != 0)
+    assert fast.count("PASSED test_inner.py::test_few_cases") == 4 and "test_few_cases" not in slow
+
+
 STARTING_TESTS = """
 import os
 from pathlib import Path
@@ -185,8 +207,11 @@ import os
 from pathlib import Path
 import pytest
 
-@pytest.mark.parametrize("number", range(1000))
-def test_many(number): (Path(__file__).parent / "many").write_text(str(os.getpid()))
+def made():
+    def test(): (Path(__file__).parent / "many").write_text(str(os.getpid()))
+    return test
+
+globals().update({f"test_many_{number}": made() for number in range(1000)})
 """
 
 
