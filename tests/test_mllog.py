@@ -187,7 +187,7 @@ def test_a_search_has_the_trials_of_each_group() -> None:
     assert one(lines_of(path), "number_of_ranks")["value"] == 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_that_is_broken_off_leaves_an_aborted_log(tmp_path: Path) -> None:
     """Although a validation reached the target."""
     path = tmp_path / "input.dat"

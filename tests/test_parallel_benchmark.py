@@ -84,7 +84,7 @@ for path, ((_, _, counted),) in found["measured"].items():
 """
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_ranks_count_the_bytes_that_each_mode_needs_by_formula() -> None:
     finished = run_job(["-c", STEPS], 4, ROOT, env={"PYTHONPATH": f"{ROOT}:{ROOT / 'benchmarks'}"})
     assert finished.returncode == 0, finished.stderr

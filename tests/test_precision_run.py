@@ -131,7 +131,7 @@ def test_only_tests_that_differ_in_the_precision_alone_are_compared(sweep: Run) 
     assert row_of(*measured, [idle]).scores.efficiency == 1.0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("name", ["sweep", "overflow"])
 def test_the_result_can_be_verified(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
     path = tmp_path / "result.json"

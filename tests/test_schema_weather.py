@@ -37,7 +37,7 @@ def test_a_real_result_with_a_diverged_model_follows_the_schema() -> None:
     assert weather_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_every_field_is_required_and_no_other_is_allowed() -> None:
     assert OF_TEST.is_valid(stored())
     for path, fields in objects(stored()):
@@ -50,7 +50,7 @@ def test_every_field_is_required_and_no_other_is_allowed() -> None:
             assert OF_TEST.is_valid(other) == bool(path and path[-1] in OPEN), (path, field)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @IN_PARTS
 def test_every_field_has_its_type(part: int) -> None:
     for path, fields in of_part(objects(stored()), part):

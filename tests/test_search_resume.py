@@ -5,6 +5,7 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,7 @@ from interrupted_searches import (
 )
 from job_folder import result, results
 from launch import BENCH, ROOT, Job, kill_ranks, mpirun, run_job, start_job, wait_until
+from sampled_parameters import slow
 from search_runs import repeatable
 
 from hpcai.record import check_declarations as declared
@@ -41,11 +43,7 @@ FAULTS = {
 }
 FIRST, *OTHERS = FAULTS
 ENDS = (kill_ranks, lose_a_rank, terminate)
-IN_CI = {"degree": terminate, "random": lose_a_rank}
-CASES = [
-    pytest.param(mode, end, marks=pytest.mark.slow if IN_CI.get(mode) is end else pytest.mark.exhaustive)
-    for mode in MODES for end in ENDS if (mode, end) != ("groups", kill_ranks)
-]  # fmt: skip
+IN_CI = [("groups", kill_ranks), ("degree", terminate)]
 
 
 @pytest.fixture(scope="module")
@@ -55,8 +53,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     whole.cache_clear()
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(("mode", "end"), [("groups", kill_ranks), *CASES])
+@pytest.mark.parametrize(("mode", "end"), slow(IN_CI, product(MODES, ENDS)))
 def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
     base: Path, mode: str, end: Callable[[Job], object]
 ) -> None:
@@ -72,7 +69,7 @@ def test_a_resumed_search_has_the_trials_of_one_that_was_not_broken_off(
     assert_complete(folder, base, mode)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_is_killed_and_resumed_several_times(base: Path) -> None:
     """Once with a last line that is torn, and once between its end and the row of the test."""
     folder, (ranks, _) = prepared(base / "groups" / "often", "groups"), MODES["groups"]

@@ -89,7 +89,7 @@ def ended(job: Finished) -> None:
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings", "where"),
-    slow_one_in(3, [
+    slow_one_in(4, [
         (2, 0, "set-up 1", GROUP, "preparation"),
         (2, 1, "training 2", GROUP, "training"),
         (2, 1, "loading 9", MODELS, "training"),
@@ -121,7 +121,7 @@ def test_a_signal_to_one_rank_ends_the_run_in_any_phase(
         pytest.param(2, 0, "voting 1", GROUP, "ensemble", "tensor", marks=pytest.mark.exhaustive),
         pytest.param(4, 2, "voting 1", BOTH, "ensemble", "tensor", marks=pytest.mark.exhaustive),
         pytest.param(2, 0, "loading 9", GROUP, "training", "tensor", marks=pytest.mark.exhaustive),
-        pytest.param(2, 0, "validating 1", GROUP, "training", "pipeline", marks=pytest.mark.slow),
+        pytest.param(2, 0, "validating 1", GROUP, "training", "pipeline", marks=pytest.mark.exhaustive),
         pytest.param(4, 1, "voting 1", BOTH, "ensemble", "pipeline", marks=pytest.mark.exhaustive),
         pytest.param(2, 1, "loading 9", GROUP, "training", "pipeline", marks=pytest.mark.exhaustive),
     ],

@@ -13,6 +13,7 @@ from examples.training import stored, violated_claims
 from job_folder import listing, prepared
 from launch import BENCH, ROOT, Finished, mpirun, run_job
 from msgspec.structs import replace
+from sampled_parameters import slow
 
 from hpcai.comm.grid import Coordinates, Group
 from hpcai.comm.shutdown import Shutdown
@@ -153,9 +154,8 @@ def test_a_copy_that_cannot_be_made_ends_the_job(local: Path, tmp_path: Path, fa
     assert listing(local) == ["lock"]
 
 
-@pytest.mark.slow
 @needs_mpirun
-@pytest.mark.parametrize(("how", "left"), [("raise", False), ("kill", True)])
+@pytest.mark.parametrize(("how", "left"), slow([("kill", True)], [("raise", False), ("kill", True)]))
 def test_copies_left_by_a_job_that_breaks_off_are_removed_by_the_next(
     local: Path, tmp_path: Path, how: str, left: bool
 ) -> None:

@@ -13,7 +13,7 @@ import pytest
 from job_folder import END, START
 from launch import BENCH, ROOT, Finished, mpirun, run_job, start_job, wait_until
 from report_readers import assert_parsers_read_it, assert_report_matches
-from sampled_parameters import one_in
+from sampled_parameters import slow_one_in
 from small_run import Run, bench
 
 from hpcai.record.loading import result_of
@@ -118,9 +118,8 @@ def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path
     assert run.result["environment"]["idle"] == ([] if ranks is None else ["Grid 1 x 2: rank 2 stays idle"])
 
 
-@pytest.mark.slow
 @needs_mpirun
-@pytest.mark.parametrize(("what", "section", "clocks"), one_in(2, [
+@pytest.mark.parametrize(("what", "section", "clocks"), slow_one_in(2, [
     ("product", KERNELS, "PASSED"),
     ("collectives_in_half_the_time", COMM, "FAILED"),
     ("element", COMM, "PASSED"),
