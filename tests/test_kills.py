@@ -9,7 +9,6 @@ from sampled_parameters import slow
 KILLS = 2  # of a mode; searches are killed in test_search_resume.py
 
 
-@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: KILLS NOT TRIED")
 @pytest.mark.parametrize("case", slow(["models"], ["models", "pipeline"]))
 def test_kills_are_resumed_with_the_identical_result(tmp_path: Path, case: str) -> None:
