@@ -105,18 +105,22 @@ def killed_run(case: Case, name: str, draw: random.Random, most: int) -> Iterato
     folder, lines = case.prepared(name), []
     for _ in range(min(most, draw.randint(1, MOST_KILLS))):
         kind, number, share = draw.choice(KINDS), draw.randrange(RANKS), draw.random()
+        which = f" {number}" if kind.endswith("rank") else ""
+        kill = f"{case.name:8s} {kind + which:14s} at {100 * share:3.0f} %"
         with Run(folder, resuming(folder)) as run:
             time.sleep(share * seconds)
             MAPPED.update(run.segments())
             if not run.suffers(kind, number):
                 break
             begun = time.monotonic()
-            code = run.ends(ENDS + WATCHDOG * ("STOP" in kind))
+            try:
+                code = run.ends(ENDS + WATCHDOG * ("STOP" in kind))
+            except Failed as error:
+                raise Failed(f"{kill}: {error}") from None
             took = time.monotonic() - begun
         if code == 0:  # all was done when the signal came
             break
-        which = f" {number}" if kind.endswith("rank") else ""
-        lines.append(f"{case.name:8s} {kind + which:14s} at {100 * share:3.0f} %: exit {code:3d} after {took:4.1f} s")
+        lines.append(f"{kill}: exit {code:3d} after {took:4.1f} s")
     if arguments := resuming(folder):
         with Run(folder, arguments) as run:
             run.ends(HUNG, allowed=(0, 2) if finished(folder) else (0,))
