@@ -90,7 +90,7 @@ def _announce(cases: list[Case], world: World, device: torch.device) -> None:
 
 def _warn(environment: Environment, world: World) -> None:
     """Print what slows the machine down, which the report says as well, while the run can still be ended."""
-    for warning in environment.warnings if world.rank == 0 else ():
+    for warning in (*environment.warnings, *environment.idle) if world.rank == 0 else ():
         print(f"hpcai: WARNING: {warning}", file=sys.stderr, flush=True)
 
 

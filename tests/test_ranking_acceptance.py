@@ -80,6 +80,14 @@ def test_rules_of_a_file_decide(least: float, code: int, nodes: Path, tmp_path: 
     assert listed(nodes / "n3", "--baseline", nodes / "n0", "--rules", rules) == code
 
 
+def test_a_result_of_which_no_rule_compares_anything_is_not_compared(nodes: Path, tmp_path: Path, capsys: Out) -> None:
+    (tmp_path / "rules.toml").write_text("[ceilings]\ngemm = { least = 0.95 }\n")
+    assert listed(nodes / "n1", "--baseline", nodes / "n0", "--rules", tmp_path / "rules.toml") == 1
+    out = capsys.readouterr().out
+    assert "result.json: no rule compares any of its values" in out
+    assert "0 results compared, 0 PASSED, 0 FAILED, 1 not compared" in out
+
+
 def test_more_than_the_most_fails(nodes: Path, tmp_path: Path, capsys: Out) -> None:
     (tmp_path / "rules.toml").write_text("[tests]\nseconds = { most = 1.05 }\n")
     assert listed(nodes / "n3", nodes / "n1", "--baseline", nodes / "n0", "--rules", tmp_path / "rules.toml") == 1

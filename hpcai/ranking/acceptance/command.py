@@ -61,7 +61,10 @@ class Acceptance:
         different = {each.path: differing(each.machine, self.baseline.machine) for each in self.found}
         self.apart += [Apart(path, reason) for path, reason in different.items() if reason]
         self.found = [each for each in self.found if not different[each.path]]
-        return [line for each in self.found for line in compared(each, self.baseline, chosen)]
+        lines = {each.path: compared(each, self.baseline, chosen) for each in self.found}
+        self.apart += [Apart(path, "no rule compares any of its values") for path, each in lines.items() if not each]
+        self.found = [each for each in self.found if lines[each.path]]
+        return [line for each in lines.values() for line in each]
 
 
 def _reasons(apart: Sequence[Apart]) -> str:
