@@ -29,6 +29,7 @@ class Failed(Exception):
 
 def asked(description: str, kills: int, cases: Iterable[str]) -> argparse.Namespace:
     """The command line of a series of kills, with so many by default."""
+    signal.signal(signal.SIGHUP, signal.SIG_DFL)  # jobs would inherit that nohup ignores it, and not end by it
     options = argparse.ArgumentParser(description=description.partition("\n")[0])
     options.add_argument("--kills", type=int, default=kills)
     options.add_argument("--seed", type=int, default=secrets.randbelow(10**6))
