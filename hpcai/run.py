@@ -89,7 +89,7 @@ def _announce(cases: list[Case], world: World, device: torch.device) -> None:
 
 
 def _warn(environment: Environment, world: World) -> None:
-    """Print what slows the machine down, which the report says as well, while the run can still be ended."""
+    """Print what slows the machine down or leaves ranks idle, as the report says too, while the run can be ended."""
     for warning in (*environment.warnings, *environment.idle) if world.rank == 0 else ():
         print(f"hpcai: WARNING: {warning}", file=sys.stderr, flush=True)
 
