@@ -4,7 +4,7 @@ import re
 import string
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from sampled_parameters import one_in
 
@@ -126,6 +126,7 @@ def test_random_bytes_are_parsed_or_refused(data: bytes) -> None:
 
 @FEW
 @given(st.text(max_size=400), st.lists(st.text(max_size=30), max_size=3))
+@example("", ["0", "\U00018d09"])  # a letter that Python 3.11 does not know
 def test_random_text_is_parsed_or_refused(text: str, options: list[str]) -> None:
     reads(text)
     reads(text, *options)

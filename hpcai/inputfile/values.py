@@ -70,7 +70,10 @@ def _value(key: Key, word: str) -> Value:
         "split": _split,
         "text": _text,
     }
-    return readers[key.kind](key, word)
+    value = readers[key.kind](key, word)
+    if hidden := [letter for letter in word if not letter.isprintable()]:
+        raise ValueError(f"{shown(word, 40)} holds U+{ord(hidden[0]):04X}, which is not printable")
+    return value
 
 
 def _number(word: str, kind: str) -> Decimal:
