@@ -149,6 +149,15 @@ def test_other_machines_are_refused() -> None:
         reading.agree([result, other], list(result.tests), figure("v3-fig5"))
 
 
+def test_ranks_with_another_number_of_threads_are_refused_unless_they_have_gpus() -> None:
+    result, tests = result_of(golden()), list(result_of(golden()).tests)
+    other = replace(result, ranks=tuple(replace(rank, threads=rank.threads + 3) for rank in result.ranks))
+    with pytest.raises(InputError, match=r"threads of ranks of the machine is \[1\] and \[4\]"):
+        reading.agree([result, other], tests, figure("v3-fig5"))
+    on_gpus = [replace(one, ranks=tuple(replace(rank, device="H") for rank in one.ranks)) for one in (result, other)]
+    reading.agree(on_gpus, tests, figure("v3-fig5"))
+
+
 def test_an_altered_result_is_refused(tmp_path: Path) -> None:
     shutil.copy(GOLDEN / "result.json", tmp_path)
     document = json.loads((tmp_path / "result.json").read_text())
@@ -156,6 +165,18 @@ def test_an_altered_result_is_refused(tmp_path: Path) -> None:
     (tmp_path / "result.json").write_text(json.dumps(document))
     finished = command("v3-fig5", tmp_path)
     assert finished.returncode == 2 and "is not verified" in finished.stderr
+
+
+@pytest.mark.parametrize(("high", "scale"), [(99.0, "linear"), (101.0, "log")])
+def test_curves_of_other_magnitudes_have_a_logarithmic_axis(high: float, scale: str) -> None:
+    from matplotlib.figure import Figure as Canvas
+
+    from hpcai.study import drawing
+
+    axes = Canvas().subplots()
+    drawing.draw_curves(axes, (Curve("low", ((1.0, 1.0), (2.0, 0.5))), Curve("high", ((1.0, high), (2.0, high)))))
+    assert axes.get_yscale() == scale
+    assert axes.get_ylim()[0] == (0 if scale == "linear" else pytest.approx(0.25))
 
 
 def test_curves_of_one_point_at_one_place_are_bars_with_values(tmp_path: Path) -> None:

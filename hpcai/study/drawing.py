@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 MARKERS = "os^Dvp*XP<>"
 MARKED = 20  # points of a curve that have a marker
 COLUMNS = 2  # of a legend
+MAGNITUDES = 100  # between the highest values of two curves, for a logarithmic axis
 FEW = 8  # positions, each of which has a tick
 
 
@@ -26,7 +27,7 @@ def save(folder: Path, name: str, figure: Figure, drawing: Drawing) -> list[Path
     panels = canvas.subplots(1, 2 if beside else 1, squeeze=False)[0]
     _ours(panels[0], figure, drawing)
     if beside:
-        _curves(panels[1], beside.curves)
+        draw_curves(panels[1], beside.curves)
         panels[1].set(xlabel=beside.x, ylabel=beside.y, title=f"published: {beside.source}")
     canvas.suptitle(f"{figure.title}\n({figure.paper})", fontsize="medium")
     paths = [folder / f"{name}.{kind}" for kind in ("png", "svg")]
@@ -44,7 +45,7 @@ def _ours(axes: "Axes", figure: Figure, drawing: Drawing) -> None:
     if drawing.bars:
         _stacked(axes, drawing.bars)
     else:
-        _curves(axes, drawing.curves)
+        draw_curves(axes, drawing.curves)
     axes.set(xlabel=figure.x, ylabel=figure.y, title=figure.made)
 
 
@@ -62,7 +63,8 @@ def _side_by_side(axes: "Axes", curves: tuple[Curve, ...]) -> None:
     axes.margins(x=0.12)
 
 
-def _curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
+def draw_curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
+    """Lines with markers, from 0 on, or on a logarithmic axis where one would lie at 0 beside the highest."""
     for number, curve in enumerate(curves):
         xs, ys = zip(*curve.points, strict=True) if curve.points else ((), ())
         every = max(1, len(xs) // MARKED)
@@ -70,12 +72,27 @@ def _curves(axes: "Axes", curves: tuple[Curve, ...]) -> None:
         if curve.band:
             lowest, highest = zip(*curve.band, strict=True)
             axes.fill_between(xs, lowest, highest, alpha=0.2, linewidth=0)
-    axes.set_ylim(0, 1.1 * max(map(_highest, curves), default=1.0) or 1.0)
+    _set_heights(axes, [found for curve in curves if (found := _highest(curve)) > 0], _lowest(curves))
     positions = sorted({x for curve in curves for x, _ in curve.points})
     if len(positions) <= FEW:
         axes.set_xticks(positions)
     axes.grid(alpha=0.3)
     _legend(axes, len(curves))
+
+
+def _set_heights(axes: "Axes", heights: list[float], lowest: float) -> None:
+    """Limits of y for curves with these highest values above 0, of which none is below `lowest`."""
+    top = max(heights, default=1.0)
+    if lowest > 0 and top > MAGNITUDES * min(heights):
+        axes.set_yscale("log")
+        axes.set_ylim(lowest / 2, 2 * top)
+    else:
+        axes.set_ylim(0, 1.1 * top)
+
+
+def _lowest(curves: tuple[Curve, ...]) -> float:
+    ys = [y for curve in curves for _, y in curve.points]
+    return min((*ys, *(low for curve in curves for low, _ in curve.band)), default=0.0)
 
 
 def _highest(curve: Curve) -> float:

@@ -63,11 +63,17 @@ def agree(results: Sequence[Result], tests: Sequence[Row], figure: FigureOfTests
         for name, value in facts_of(test, varied):
             if expected.get(name) != value:
                 raise _different(name, expected.get(name), value, varied)
-    for name in MACHINE:
-        values = [getattr(result.environment, name) for result in results]
-        for value in values[1:]:
-            if value != values[0]:
-                raise _different(f"{name} of the machine", values[0], value, varied)
+    machines = [_machine(result) for result in results]
+    for machine in machines[1:]:
+        for name, value in machine.items():
+            if value != machines[0][name]:
+                raise _different(f"{name} of the machine", machines[0][name], value, varied)
+
+
+def _machine(result: Result) -> dict[str, object]:
+    """What the ranks of a result compute with, by name."""
+    threads = sorted({rank.threads for rank in result.ranks if rank.device == "cpu"})  # GPUs compute without them
+    return {**{name: getattr(result.environment, name) for name in MACHINE}, "threads of ranks": threads}
 
 
 def _tables_agree(results: Sequence[Result], varied: Sequence[str]) -> None:
