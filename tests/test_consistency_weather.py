@@ -16,7 +16,7 @@ UNPROVEN = UNPROVEN_OF_IMAGES | {
 }  # fmt: skip
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_most_numbers_cannot_be_altered_alone(tmp_path: Path) -> None:
     for path, value in measured_numbers(golden_weather()):
         for other in (value + 1, value - 1) if name_of(path) not in UNPROVEN else ():

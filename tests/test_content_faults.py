@@ -67,7 +67,7 @@ def test_every_check_of_content_has_a_fault() -> None:
     assert found >= {*OF_CONTENT}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_generator_of_other_numbers_refuses_the_run(tmp_path: Path) -> None:
     job = run_job([ROOT / "tests/jobs/nine_rounds.py", ROOT / "inputs/smoke.dat"], 2, tmp_path, timeout=120)
     assert job.returncode == 3

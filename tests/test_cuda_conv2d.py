@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from conv2d_on_host import Case, Convolved, check, run_all
-from sampled_parameters import slow
+from sampled_parameters import slow, slow_one_in
 
 from hpcai.kernels.conv2d import Shape
 from hpcai.kernels.conv2d.cuda.padding import Convolution, padding_copies, temporaries
@@ -74,7 +74,7 @@ PARTS = [
 ]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_split_sums_are_added_up_afterwards() -> None:
     check(PARTS)
     assert [len(Convolved(case).launches) for case in PARTS] == [2, 2, 4, 2, 2]
@@ -91,9 +91,9 @@ WAYS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("type", "tile", "shape"), [("fp32", LANES, GROUPED), ("bf16", WARPS, PLAIN), ("bf16", SHARING, GROUPED)]
+    ("type", "tile", "shape"),
+    slow_one_in(3, [("fp32", LANES, GROUPED), ("bf16", WARPS, PLAIN), ("bf16", SHARING, GROUPED)]),
 )
 def test_every_epilogue_is_right(type: str, tile: Tile, shape: Shape) -> None:
     check(Case(type, FORWARD, tile, shape, **way) for way in WAYS)

@@ -223,7 +223,7 @@ def test_a_planted_fault_is_detected(case: Case, fault: Fault, sources: dict[str
         run_all(product, OTHERWISE.get(fault.name, "gemm"), source)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_products_are_right_without_faults() -> None:
     products = [Product(case) for case in PLANTED_IN]
     cuda_on_host.build_all(launch.program for product in products for launch in product.launches)

@@ -106,7 +106,7 @@ BOTH = "GROUPS=2 DEGREE=2"
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings"),
     [
-        pytest.param(2, 0, "training 2", GROUP, marks=pytest.mark.slow),
+        pytest.param(2, 0, "training 2", GROUP, marks=pytest.mark.exhaustive),
         (2, 1, "loading 6", GROUP),
         pytest.param(2, 1, "voting 1", MODELS, marks=pytest.mark.exhaustive),
         pytest.param(4, 3, "validating 1", BOTH, marks=pytest.mark.exhaustive),
@@ -150,10 +150,10 @@ def test_exit_on_one_rank_ends_the_job_and_is_reported(
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "how", "settings"),
     [
-        pytest.param(2, 0, "training 2", "os-exit-7", GROUP, marks=pytest.mark.slow),
+        pytest.param(2, 0, "training 2", "os-exit-7", GROUP, marks=pytest.mark.exhaustive),
         pytest.param(2, 1, "loading 6", "os-exit-7", MODELS, marks=pytest.mark.exhaustive),
         (2, 1, "training 2", "kill", GROUP),
-        pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.slow),
+        pytest.param(2, 0, "voting 1", "abort", MODELS, marks=pytest.mark.exhaustive),
         pytest.param(4, 1, "training 2", "kill", GROUP, marks=pytest.mark.exhaustive),
         pytest.param(4, 3, "waiting 2", "abort", GROUP, marks=pytest.mark.exhaustive),
         pytest.param(4, 3, "voting 1", "segmentation-fault", BOTH, marks=pytest.mark.slow),
@@ -215,7 +215,7 @@ def test_epoch_that_lacks_a_batch_ends_the_job(folder: Path) -> None:
     assert job.returncode == 3 and "cannot go on: epoch 1 ended after 3 of 4 steps" in job.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_ensemble_evaluation_that_lacks_a_batch_on_one_rank_ends_the_job(folder: Path) -> None:
     faulty = [FAULTY, "batch_lost_by_the_ensemble", "--set", *MODELS.split()]

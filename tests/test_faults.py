@@ -161,7 +161,7 @@ def test_every_check_has_a_fault() -> None:
     assert found - elsewhere == (CHECKS | {APART}) - elsewhere
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_same_input_without_a_fault_passes(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=0.05"])
     assert run.job.returncode == 0, run.job.stdout
@@ -184,7 +184,7 @@ def test_one_test_that_diverges_fails_and_the_others_still_run(tmp_path: Path) -
     assert "does not hold" not in run.job.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_divergence_in_the_last_step_is_detected(tmp_path: Path) -> None:
     run = Run(tmp_path, [BENCH], ["LEARNRATE=1e30", "SAMPLES=16", "SCHEDULE=constant", "GROUPS=1", "DEGREE=2"])
     assert run.job.returncode == 1

@@ -55,7 +55,7 @@ def test_trainings_by_every_path_are_within_the_limits_of_replayed_steps() -> No
                 assert found.deviation[0] < 0.5 and found.lost[0] < 0.1 * TERM_LOST, where
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(4)
 def test_faults_of_a_path_are_detected_by_replayed_steps() -> None:
     """Of what only one rank does wrong, the checks before the clock and the comparison of ranks would find some too."""

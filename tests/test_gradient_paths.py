@@ -57,7 +57,7 @@ def test_sums_equal_those_in_float64_and_have_the_same_bits_on_all_ranks() -> No
     check_sums(2)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(3)
 def test_sums_of_a_prime_number_of_ranks_each_on_its_own_node() -> None:
     check_sums(1)

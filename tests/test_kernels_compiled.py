@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from checkout import copy_kernels
 from launch import ROOT
-from sampled_parameters import slow_one_in
+from sampled_parameters import slow, slow_one_in
 
 PROGRAM = """
 import numpy as np
@@ -119,9 +119,8 @@ data = pickle.dumps(Attack())
 """
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="ONLY ROOT CAN GIVE FILES TO OTHERS")
-@pytest.mark.parametrize("what", ["own", "folder", "file", "writable", "link"])
+@pytest.mark.parametrize("what", slow(["own", "writable"], ["own", "folder", "file", "writable", "link"]))
 def test_code_that_others_may_have_written_is_not_run(what: str, tmp_path: Path) -> None:
     folder, kept, ran_it = copy_kernels(tmp_path / "checkout"), tmp_path / "kept", tmp_path / "ran"
     private = {"NUMBA_CACHE_DIR": str(kept), "TMPDIR": str(tmp_path)}

@@ -75,7 +75,7 @@ def test_a_run_prints_what_its_user_has_set(run: Run) -> None:
     assert [line[:8] for line in report if line.startswith("Layer ")] == [f"Layer {number} " for number in range(1, 10)]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_broken_claim_is_a_reason_of_the_status(run: Run) -> None:
     reason = "level hardware: layer 3: NCCL_ALGO Ring, reference unset"
     (test,), summary = run.result["tests"], run.result["summary"]

@@ -178,7 +178,7 @@ def test_throughput_is_of_the_models_that_reached_the_target() -> None:
     assert f"models that reached the target per minute= {rate:16.7f}" in run_of(INPUT).job.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_has_the_trials_of_each_group() -> None:
     done = run_of(SEARCH, "MLLOG=on")
     path = log_path(done.folder, 1, 0)

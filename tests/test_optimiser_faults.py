@@ -15,7 +15,7 @@ from sampled_parameters import slow
 pytestmark = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 
 REPLAYED = {DEVIATION, LOST}  # which of the two depends on the term and its size
-IN_CI = ("lars", "adamw")  # of which all faults are in one job
+IN_CI = ("adamw",)  # of which all faults are in one job
 OF_LARS = ("SCALING=none", "TRUST=0.02")
 
 

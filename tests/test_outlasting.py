@@ -100,6 +100,7 @@ def test_the_other_models_end_as_if_no_rank_had_been_lost(
     assert verified(tmp_path)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("failures", "left"),
     [

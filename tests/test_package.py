@@ -144,7 +144,7 @@ def type_errors(folder: Path, program: Path) -> dict[int, str]:
     return {int(line.split(":")[1]): line.rpartition("[")[2].rstrip("]") for line in lines}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("where", ["checkout", "installed"])
 def test_wrong_types_in_calls_of_kernels_are_errors(where: str, installed: Path, tmp_path: Path) -> None:
     (tmp_path / "program.py").write_text(CALLS)

@@ -204,7 +204,7 @@ def open_shards(pid):
     return 0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_a_shard_truncated_in_the_training_ends_the_run_with_its_name(tmp_path):
     data = copy_of_set(tmp_path / "set")

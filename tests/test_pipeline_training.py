@@ -209,7 +209,7 @@ def test_faults_are_detected_in_the_real_program(tmp_path: Path) -> None:
     expect(Run(tmp_path, [FAULTY, ",".join(FAULTS)], settings, len(FAULTS)), FAULTS, "3")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 def test_faults_of_replicas_of_a_pipeline_are_detected(tmp_path: Path) -> None:
     settings = ["GROUPS=1", "DEGREE=4", "PARALLEL=mixed", "SPLIT=2x1x2"]

@@ -128,7 +128,7 @@ def test_sums_of_gradients_take_what_the_backward_pass_does_not_hide() -> None:
     assert exposed(GRAPH, settings(DEGREE=1), 0.0, 64, 1e9, False) == 0.0
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_the_program_plans_for_nodes_of_another_kind(tmp_path: Any) -> None:
     (tmp_path / "x.dat").write_text(ONE_GROUP)
     planned = [BENCH, tmp_path / "x.dat", "--plan", "--ranks", "512", *NODES.split()[:6], "--node-gpus", "0"]

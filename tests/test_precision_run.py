@@ -162,7 +162,7 @@ def test_a_skipped_step_that_is_credited_fails(overflow: Run) -> None:
     assert overflow.result["tests"][1]["n"] == 76
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_faults_in_halffp16_are_detected(tmp_path: Path) -> None:
     faults: dict[str, set[str]] = {
         "overflow_on_one_rank": set(),

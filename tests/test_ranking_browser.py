@@ -41,6 +41,7 @@ def numbers(texts: list[str]) -> list[float]:
     return [float(text) for text in texts if text]
 
 
+@pytest.mark.exhaustive
 def test_a_click_sorts_numbers_as_numbers_and_empty_cells_last(watched: Watched) -> None:
     head = watched.section(MANY).locator("th", has_text="kW")
     assert head.get_attribute("aria-sort") is None

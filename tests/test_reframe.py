@@ -55,7 +55,7 @@ def references(folder: Path, gflops: float) -> str:
     return str(path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_reframe_passes_the_check_on_each_number_of_ranks(tmp_path: Path) -> None:
     reached = references(tmp_path, 1e-6)
     variables = {"HPCAI_INPUT": small_input(tmp_path), "HPCAI_REFERENCES": reached, "HPCAI_RANKS": "1,2"}

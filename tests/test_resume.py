@@ -124,7 +124,7 @@ def test_a_run_that_cannot_be_resumed_says_why(compared: Compared, whole: Json, 
     assert result(folder)["tests"][0]["raw"]["checkpoints"]["resumed"] == 1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_is_launched_again_until_it_is_done(compared: Compared, whole: Json, tmp_path: Path) -> None:
     folder, script = prepared(tmp_path / "again", "vendor"), ROOT / "contrib" / "run_until_done.sh"
     found = {**os.environ, "MPIRUN": str(mpirun()), "PYTHON": sys.executable}

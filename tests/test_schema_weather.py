@@ -31,7 +31,7 @@ def test_stored_and_mixed_results_follow_the_schema() -> None:
     VALIDATOR.validate(mixed(ensembles=False))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_result_with_a_diverged_model_follows_the_schema() -> None:
     VALIDATOR.validate(weather_run().result)
     assert weather_run().result["tests"][0]["raw"]["curve"][-1]["loss"] is None

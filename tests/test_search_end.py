@@ -35,7 +35,7 @@ def failing(folder: Path, how: str, rank: int = 1, place: str = "trying", count:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("how", ["kill", pytest.param("exit-0", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("how", ["kill", pytest.param("exit-0", marks=pytest.mark.exhaustive)])
 def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path, how: str) -> None:
     job = failing(tmp_path, how)
     assert job.returncode not in (0, None) and "End of Tests." not in job.stdout
@@ -47,7 +47,7 @@ def test_a_rank_that_dies_ends_the_search_and_the_history_is_kept(tmp_path: Path
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [0, pytest.param(1, marks=pytest.mark.exhaustive)])
 def test_a_search_that_is_killed_at_its_first_weights_is_named_in_the_folder(tmp_path: Path, rank: int) -> None:
     """Its weights may have no line in the history yet, and result.json knows nothing of the search."""
     job = failing(tmp_path, "kill", rank, "keeping", 1)

@@ -43,7 +43,7 @@ FAULTS = {
 }
 FIRST, *OTHERS = FAULTS
 ENDS = (kill_ranks, lose_a_rank, terminate)
-IN_CI = [("groups", kill_ranks), ("degree", terminate)]
+IN_CI = [("degree", terminate)]
 
 
 @pytest.fixture(scope="module")

@@ -50,7 +50,7 @@ row column MAPPING
 GRADIENTS = 77_850 * 4  # bytes of resnet8's for ten classes
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.hosts
 @needs_hosts
 def test_a_group_uses_the_interface_that_connects_its_hosts(tmp_path: Path) -> None:

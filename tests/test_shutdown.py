@@ -139,7 +139,7 @@ def test_a_signal_to_one_rank_ends_all_that_share_its_model(
 @needs_mpirun
 @pytest.mark.parametrize(
     "number",
-    [signal.SIGTERM, *(pytest.param(number, marks=pytest.mark.slow) for number in (signal.SIGINT, signal.SIGUSR1))],
+    [signal.SIGTERM, *(pytest.param(each, marks=pytest.mark.exhaustive) for each in (signal.SIGINT, signal.SIGUSR1))],
     ids=lambda number: number.name,
 )
 def test_signal_to_mpirun_ends_the_run_and_earlier_tests_are_kept(tmp_path: Path, number: signal.Signals) -> None:

@@ -90,7 +90,7 @@ def test_kernels_that_omit_work_in_the_timed_region_are_detected(tmp_path: Path)
     assert LOST in failed and not failed & {RESIDUAL, ELEMENTWISE, LOSS, GRADIENT}
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_rows_name_the_kernels_of_the_site(run: CustomRun) -> None:
     right, wrong = run.result["tests"]
     assert (right["tv"], wrong["tv"]) == ("WR11S1F4", "WR11S1F4")

@@ -144,7 +144,11 @@ def test_data_are_copied_once_per_node_and_kept_on_request(local: Path, tmp_path
     ("fault", "words"),
     [
         ("full", r"staging needs \d+ bytes in .*local/hpcai-\d+, 1000 are free"),
-        ("spoiled_later", r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*images"),
+        pytest.param(
+            "spoiled_later",
+            r"the copy .*/files holds data of SHA-256 \w+; allowed: \w+, as .*images",
+            marks=pytest.mark.exhaustive,
+        ),
     ],
 )
 def test_a_copy_that_cannot_be_made_ends_the_job(local: Path, tmp_path: Path, fault: str, words: str) -> None:

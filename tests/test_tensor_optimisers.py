@@ -67,6 +67,7 @@ def packed(comm: Any) -> Any:
     return PackedExchange(MpiTransfers(comm), on_host())
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("asked", [on_ranks(2), on_ranks(3, EXHAUSTIVE), on_ranks(4, SLOW), on_ranks(6, EXHAUSTIVE)])
 def test_steps_equal_those_of_one_rank(asked: int) -> None:
     """Of fp64 weights, by torch's operators in fp32, to rounding; of fp32 weights, by custom kernels, as gradients do.

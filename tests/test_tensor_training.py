@@ -156,7 +156,7 @@ def test_a_replicated_layer_that_drifts_is_found() -> None:
     group.free()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(6)
 def test_a_replicated_layer_that_drifts_is_found_on_six() -> None:
     test_a_replicated_layer_that_drifts_is_found()

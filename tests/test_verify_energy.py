@@ -37,7 +37,7 @@ def fixed() -> Run:
     return run_of(INPUT.format(epochs=4), "ENERGY=250", "SAMPLES=256")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_fixed_watts_are_printed_recorded_and_verified() -> None:
     done = fixed()
     (test,) = done.result["tests"]

@@ -108,7 +108,7 @@ def test_a_grid_of_four_on_two_simulated_nodes_with_an_idle_rank() -> None:
     assert scopes == ({"world": 4, "node": 2, "between": 2} if world.rank < 4 else {})
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(3)
 def test_ranks_without_a_counterpart_get_the_result_or_the_early_end() -> None:
     world = nodes_of(2)  # two ranks on the first node, one on the second

@@ -130,7 +130,7 @@ def test_wrong_kernels_fail_and_the_others_are_measured(monkeypatch: pytest.Monk
     assert ceilings(found).fma_peak is None
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_squares_of_auto_are_measured_and_unavailable_types_are_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     from mpi4py import MPI

@@ -94,7 +94,7 @@ def test_a_recorded_search_is_repeated(tmp_path: Path) -> None:
         assert second.entry.verdict == "PASSED", verdicts(second.entry)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(3)
 def test_a_group_of_two_searches_with_an_idle_rank() -> None:
     settings = {"GROUPS": 1, "DEGREE": max(1, size() - 1), "MAPPING": "column"}
@@ -146,7 +146,7 @@ def test_a_search_ends_if_all_networks_were_tried(replay: str) -> None:
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_initial_weights_and_random_networks_are_an_alternative() -> None:
     run = searched(GROUPS=size(), INITIAL="fresh", STRATEGY="random")
@@ -170,7 +170,7 @@ def test_time_cuts_a_trial_whose_steps_are_credited() -> None:
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_ranks_of_a_trial_that_time_cuts_are_equal() -> None:
     """Within an epoch each rank has its own statistics of batch norm."""

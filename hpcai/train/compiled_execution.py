@@ -128,7 +128,7 @@ def build_execution(
     how: str, module: nn.Module, group: Group, device: torch.device, communication: Communication
 ) -> Execution:
     """The execution of a group's training, by the KEY COMPILE; the same on all active ranks."""
-    replica = replicate(module, group, device, communication)
+    replica = replicate(module, group, device, communication, compiled=how == "torch")
     match how:
         case "torch":
             return Compiled(module, replica, communication)

@@ -7,11 +7,11 @@ import numpy as np
 import torch
 from mpi4py import MPI
 from torch import nn
-from torch.nn.parallel import DistributedDataParallel
 
 from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
+from hpcai.train.replica import wrapped
 
 BLOCK = 1 << 20  # elements summed at a time
 MOST_OF_OTHERS = 4096  # elements of a sum by another path than that of gradients
@@ -26,8 +26,9 @@ def replicate(
     device: torch.device,
     communication: Communication,
     bucket_megabytes: float | None = None,
+    compiled: bool = False,
 ) -> nn.Module:
-    """The module wrapped for data-parallel training.
+    """The module wrapped for data-parallel training; `compiled`: it will be part of a program of torch's compiler.
 
     Gradients averaged over Q ranks, overlapped with the backward pass. Buckets fill in the order in which gradients are
     ready, last layers first. A full bucket is sent while the gradients of earlier layers are still computed.
@@ -38,8 +39,9 @@ def replicate(
         return module
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", FutureWarning)  # renamed in torch 2.13; torch 2.11 has only this name
-        replica = DistributedDataParallel(
+        replica = wrapped(
             module,
+            compiled,
             device_ids=[device] if device.type == "cuda" else None,
             broadcast_buffers=False,
             bucket_cap_mb=bucket_megabytes,
