@@ -94,3 +94,34 @@ def test_a_torch_that_asks_its_compiler_for_more_gets_it() -> None:
         command = [sys.executable, "-c", program.format(before=before)]
         path = {**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT / 'tests'}"}
         assert subprocess.run(command, env=path, capture_output=True, text=True, check=True).stdout.strip() == is_loaded
+
+
+@pytest.mark.parametrize(
+    ("section", "kept", "missing"),
+    [
+        ("[kernels]\n64 SHAPES", {"conv2d"}, True),  # of an earlier training
+        ("[kernels]\n64 SHAPES", {"conv2d", "gemm"}, False),
+        ("[ensemble]\nfashion DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE", {"gemm"}, True),
+        ("[weather]\ngenerated DATASET\n2 BATCH\n1 GROUPS\n1 DEGREE", {"conv2d"}, True),
+        ("[weather]\ngenerated DATASET\n2 BATCH\n1 GROUPS\n1 DEGREE", {"conv2d", "roi_align"}, False),
+        ("[comm]\n1K SIZES", set(), False),
+    ],
+)
+def test_what_has_to_be_compiled_first_is_announced(
+    section: str, kept: set[str], missing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import torch
+
+    from hpcai.inputfile import parse
+    from hpcai.kernels.cpu import compiled
+    from hpcai.preflight import library_loading
+
+    monkeypatch.setattr(compiled, "kept", lambda kernel: kernel in kept)
+    cases = parse(f"Start-up\nof a run\n{section}\n").cases(2, 0)
+    assert library_loading.compiles(cases, torch.device("cpu")) == missing
+
+
+def test_every_kernel_that_is_announced_has_a_folder() -> None:
+    from hpcai.workloads.registry import workloads
+
+    assert all((ROOT / "kernels" / kernel).is_dir() for each in workloads() for kernel in each.compiles)

@@ -153,10 +153,10 @@ def _home(file: str) -> Path:
     return Path(file).resolve().parent
 
 
-def kept() -> bool:
-    """Whether machine code of these sources is on disk, so that the first call does not compile."""
+def kept(kernel: str) -> bool:
+    """Whether machine code of a kernel, by its folder here, is on disk, so that its first call does not compile."""
     folder = _folder()
-    return folder is not None and any(folder.rglob("*.nbi"))
+    return folder is not None and any((folder / kernel).rglob("*.nbi"))
 
 
 @cache
