@@ -77,7 +77,7 @@ def test_the_networks_products_are_timed_without_touching_the_training() -> None
         assert all(seconds > 0 for times in passes for seconds in times.values() if seconds is not None)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_slow_custom_kernels_are_not_chosen_and_no_layer_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     trained = training(group_alone())
     with slow(monkeypatch, on_cpu, "convolve", always), slow(monkeypatch, on_cpu, "multiply", always):

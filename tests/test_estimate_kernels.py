@@ -83,7 +83,7 @@ def test_seconds_grow_with_the_work() -> None:
     assert 1.5 < one / two <= 2.1
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.alone
 @pytest.mark.parallel(1)
 def test_memory_of_real_cases_is_below_its_plan_and_not_far_below(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -57,7 +57,7 @@ def test_what_stages_load_is_part_of_the_baseline() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("mode", ["data", "tensor"])
+@pytest.mark.parametrize("mode", ["data", pytest.param("tensor", marks=pytest.mark.exhaustive)])
 def test_a_run_with_groups_of_several_ranks_does_not_load_torchs_compiler(mode: str, tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(RUN.format(mode=mode))
     job = run_job(["-c", TOLD, ROOT], 2, tmp_path, env={"OMP_NUM_THREADS": "1"})

@@ -7,16 +7,16 @@ from typing import Any
 import pytest
 from job_folder import prepared
 from launch import BENCH, ROOT, mpirun, run_job
+from sampled_parameters import EXHAUSTIVE
 
 from hpcai.verification import verify
 
 SITE = ROOT / "contrib" / "site_kernels.py"
 PRECISIONS = "PRECISION=fp32,bf16,pure16,fp16,halffp16"
-SLOW = pytest.mark.slow
 
 
-def slow(ranks: int, *settings: str) -> Any:
-    return pytest.param(ranks, settings, marks=SLOW)
+def exhaustive(ranks: int, *settings: str) -> Any:
+    return pytest.param(ranks, settings, marks=EXHAUSTIVE)
 
 
 @pytest.mark.slow
@@ -25,14 +25,14 @@ def slow(ranks: int, *settings: str) -> Any:
     ("ranks", "settings"),
     [
         (2, ("KERNELS=auto", "PRECISION=fp16")),
-        slow(2, PRECISIONS),
-        slow(2, PRECISIONS, "KERNELS=custom"),
-        slow(2, PRECISIONS, "KERNELS=auto"),
-        slow(2, "PRECISION=fp32,fp16", f"KERNELS=file:{SITE}"),
-        slow(2, "OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on"),
-        slow(2, "NETWORK=resnet50", "RESOLUTION=32", "BATCH=5"),
-        slow(3, "DEGREE=3", "KERNELS=auto,custom", "SAMPLES=50"),  # shards of different widths
-        slow(4, "GROUPS=2", "SAMPLER=poisson,multinomial", "MAPPING=column", "SAMPLES=64"),
+        (2, (PRECISIONS,)),
+        exhaustive(2, PRECISIONS, "KERNELS=custom"),
+        exhaustive(2, PRECISIONS, "KERNELS=auto"),
+        (2, ("PRECISION=fp32,fp16", f"KERNELS=file:{SITE}")),
+        (2, ("OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on")),
+        exhaustive(2, "NETWORK=resnet50", "RESOLUTION=32", "BATCH=5"),
+        exhaustive(3, "DEGREE=3", "KERNELS=auto,custom", "SAMPLES=50"),  # shards of different widths
+        (4, ("GROUPS=2", "SAMPLER=poisson,multinomial", "MAPPING=column", "SAMPLES=64")),
     ],
 )
 def test_sharded_models_pass_every_check(tmp_path: Path, ranks: int, settings: tuple[str, ...]) -> None:

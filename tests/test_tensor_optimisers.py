@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from fault_runs import DEVIATION, FAULTY, LOST, SUMS, Run
 from launch import BENCH, mpirun
-from sampled_parameters import EXHAUSTIVE, SLOW, on_ranks
+from sampled_parameters import EXHAUSTIVE, SLOW, on_ranks, slow
 from test_tensor_training import NETWORKS, as_kind, deviation, divided, gradients
 
 if TYPE_CHECKING:
@@ -163,14 +163,13 @@ def planted(folder: Path, optimiser: str, faults: dict[str, set[str]], *settings
         assert expected <= failed and (failed == expected or fault != "none"), (fault, failed)
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
-@pytest.mark.parametrize("optimiser", FAULTS)
+@pytest.mark.parametrize("optimiser", slow(["lars"], FAULTS))
 def test_norms_of_shards_are_detected_in_the_real_program(tmp_path: Path, optimiser: str) -> None:
     planted(tmp_path, optimiser, FAULTS[optimiser])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
 def test_norms_of_shards_are_detected_with_lars_where_layers_are_uneven(tmp_path: Path) -> None:
     """A shard's norms of weights and gradient are both too small: only the error of their quotient shows."""
@@ -179,7 +178,7 @@ def test_norms_of_shards_are_detected_with_lars_where_layers_are_uneven(tmp_path
 
 @pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NOT TRAINED ON SHARDS")
-@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16,pure16", marks=SLOW)])
+@pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16,pure16", marks=EXHAUSTIVE)])
 def test_a_run_of_both_passes(tmp_path: Path, precision: str) -> None:
     settings = ["GROUPS=1", "DEGREE=2", "PARALLEL=tensor", "OPTIMISER=lars,lamb", f"PRECISION={precision}"]
     run = Run(tmp_path, [BENCH], settings)

@@ -83,7 +83,7 @@ def test_moves_below_the_rounding_of_every_weight_prove_nothing(precision: str) 
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: FAULTS NOT PLANTED")
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_faults_in_pure16_are_detected_in_the_real_program(tmp_path: Path) -> None:
     faults = {"none": set(), "convolutions_not_updated": {LOST}, "gradient_of_a_rank_dropped": {LOST}}
     settings = ["PRECISION=pure16", "GROUPS=1", "DEGREE=2"]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from alterations import found_in, places, put, verified
 from msgspec import convert
+from sampled_parameters import IN_PARTS, of_part
 from small_run import cases_of, golden, golden_weather, rebuilt
 from test_verify_hostile import NONSENSE
 
@@ -66,8 +67,9 @@ def test_curves_of_images_and_weather_cannot_be_exchanged() -> None:
 
 
 @pytest.mark.slow
-def test_nonsense_in_any_place_is_detected(tmp_path: Path) -> None:
-    for index, path in enumerate(places(golden_weather()["tests"][0], ("tests", 0))):
+@IN_PARTS
+def test_nonsense_in_any_place_is_detected(tmp_path: Path, part: int) -> None:
+    for index, path in enumerate(of_part(places(golden_weather()["tests"][0], ("tests", 0)), part)):
         result = put(golden_weather(), path, NONSENSE[index % len(NONSENSE)])
         (tmp_path / "result.json").write_text(json.dumps(result), "utf-8")
         assert result == golden_weather() or found_in(tmp_path / "result.json"), path

@@ -106,7 +106,7 @@ def test_other_energy_is_refused(word: str) -> None:
         parse(INPUT.format(epochs=1), [f"ENERGY={word}"])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_without_energy_says_so() -> None:
     done = run_of(INPUT.format(epochs=1), "ENERGY=none")
     assert done.job.stdout.count("Energy  : n/a, ENERGY none\n") == 1
@@ -114,7 +114,7 @@ def test_a_run_without_energy_says_so() -> None:
     assert "energy of the timed region, J=  n/a, see Energy" in done.job.stdout
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_search_has_energy() -> None:
     done = run_of(SEARCH, "ENERGY=250")
     (test,) = done.result["tests"]

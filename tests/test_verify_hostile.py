@@ -58,8 +58,9 @@ def test_nonsense_in_any_place_is_detected(tmp_path: Path, part: int) -> None:
 
 
 @pytest.mark.slow
-def test_a_number_too_large_for_a_double_is_detected(tmp_path: Path) -> None:
-    for path, value in leaves(golden()):
+@IN_PARTS
+def test_a_number_too_large_for_a_double_is_detected(tmp_path: Path, part: int) -> None:
+    for path, value in of_part(leaves(golden()), part):
         if isinstance(value, float):
             result = golden()
             put(result, path, "beyond")

@@ -139,9 +139,9 @@ def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> 
 @pytest.mark.parametrize(
     "fault",
     [
-        pytest.param(channels_shifted, marks=pytest.mark.slow),
+        pytest.param(channels_shifted, marks=pytest.mark.exhaustive),
         pytest.param(x_and_y_exchanged, marks=pytest.mark.slow),
-        pytest.param(proposals_without_losses, marks=pytest.mark.slow),
+        pytest.param(proposals_without_losses, marks=pytest.mark.exhaustive),
     ],
     ids=lambda fault: fault.__name__,
 )
@@ -151,7 +151,7 @@ def test_a_wrong_training_stays_below_half_of_the_target(
     assert quality(trained(case, data, fault())) < data.target / 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_frozen_proposal_network_stays_below_half_of_the_target(case: Case, data: Weather) -> None:
     training = trained(case, data, proposals_frozen())
     graph = networks.for_data(case, data.shape, len(data.classes))
