@@ -14,7 +14,6 @@ from hpcai.data.image_loader import Loader
 from hpcai.data.source import source_of
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
-from hpcai.inputfile.split import MIXED, PIPELINE
 from hpcai.kernels import conv2d
 from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
@@ -30,7 +29,6 @@ from hpcai.train.step_elements import StepElements
 from hpcai.workloads.registry import workload
 
 SIDE, SAMPLES = 8, 4
-STAGED = (PIPELINE, MIXED)  # values of PARALLEL with which a model may have stages
 MANY = 40  # channels: with few of them other machine code is at work
 
 
@@ -47,7 +45,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if device.type == "cpu" and trained:
         burst(now, ITERATIONS)
         _normalise(any(crops(case.dataset) for case in trained))
-    if any(case.degree > 1 and case.parallel in STAGED for case in trained):
+    if any(case.split.stages > 1 for case in trained):
         import_module("torch._dynamo")  # for backward passes of stages, which are given gradients
     if trained:
         _train(trained[0], device)
