@@ -22,24 +22,19 @@ PAUSE = 0.5  # seconds between readings
 NEAR = 0.03  # readings within this share of the time around a part; their median is printed
 COMMON = "0 TELEMETRY\n0 CHECKPOINT\n"
 IMAGES = "fashion DATASET\n8 RESOLUTION\n1 GROUPS\n2 DEGREE\n0 WARMUP\n"
+SMALL = "20 DEPTH\n500000 PARAMETERS\n"  # networks that train and validate in seconds
 KINDS = ("steps", "trials", "tests")
 
 
 def inputs(chosen: argparse.Namespace) -> dict[str, str]:
     """An input file of each kind: five steps an epoch; trials of one epoch; learning rates."""
-    rates = "\n".join(f"{rate} LEARNRATE" for rate in many(chosen.tests))
+    rates = " ".join(f"{0.01 + 0.0001 * number:.4f}" for number in range(chosen.tests))
     epochs = chosen.steps // 5
     return {
         "steps": f"{COMMON}[ensemble]\n{IMAGES}160 SAMPLES\n16 BATCH\n{epochs} EPOCHS\n{epochs // 10} EVALUATE\n",
-        "trials": f"{COMMON}[nas]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{chosen.trials} TRIALS\n",
-        "tests": f"{COMMON}[ensemble]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{rates}\n",
+        "trials": f"{COMMON}[nas]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{SMALL}{chosen.trials} TRIALS\n",
+        "tests": f"{COMMON}[ensemble]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{rates} LEARNRATE\n",
     }
-
-
-def many(tests: int) -> list[str]:
-    """Lines of learning rates, eight a line."""
-    rates = [f"{0.01 + 0.0001 * number:.4f}" for number in range(tests)]
-    return [" ".join(rates[first : first + 8]) for first in range(0, tests, 8)]
 
 
 def resident(pid: int) -> float:

@@ -12,7 +12,7 @@ import pytest
 
 T = TypeVar("T")
 PARTS = 8
-ONE_OF = 5
+ONE_OF = 8
 FEW = 4  # cases of a test in `make test`
 NOT_FAST = ("slow", "exhaustive", "network")
 SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive

@@ -59,6 +59,8 @@ def broken_off(job: Finished, folder: Path, completed: int = 0, planned: int = 1
 
 # How the watcher says that a rank has died; without the launcher's help it knows the status for a moment only.
 UNKNOWN = "died without a message (killed, or crashed)"
+# What Open MPI's mpirun prints about a rank that has died comes after all that the job prints.
+OPEN_MPIS_WORDS = re.compile(r"^-{70,}\n(?:(?!-{70,}).*\n)+?-{70,}\n", re.M)
 SAID = {
     "os-exit-7": "ended without a message, with exit code 7",
     "kill": "was killed by signal 9",
@@ -69,7 +71,7 @@ SAID = {
 
 def died_unannounced(job: Finished, rank: int, how: str, place: str, folder: Path) -> None:
     """The watcher's line is the last on stderr: it names this rank. The folder says the same, and how to go on."""
-    line = job.stderr.splitlines()[-1]
+    line = OPEN_MPIS_WORDS.sub("", job.stderr).splitlines()[-1]
     who = f"rank {rank} on {socket.gethostname()}"
     manner = f"({re.escape(UNKNOWN)}|{SAID[how]})"
     assert re.fullmatch(rf"hpcai: {who}(, group \d+,)? {manner} in test \d+ \(ensemble\){place}", line), line

@@ -57,7 +57,10 @@ def test_a_removed_folder_loses_no_row(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("redirected", "why"), [("> /dev/full", "No space left on device"), (">&-", "it is closed")])
+@pytest.mark.parametrize(
+    ("redirected", "why"),
+    [("> /dev/full", "No space left on device"), pytest.param(">&-", "it is closed", marks=pytest.mark.exhaustive)],
+)
 def test_a_report_that_cannot_be_printed_is_written(tmp_path: Path, redirected: str, why: str) -> None:
     command = [str(mpirun()), "-np", "1", "bash", "-c", f"exec {subprocess.list2cmdline(program())} {redirected}"]
     finished = subprocess.run(command, cwd=prepared(tmp_path), capture_output=True, text=True, timeout=START)

@@ -25,9 +25,9 @@ Small
 16              SHAPES
 [ensemble]
 fashion         DATASET
-320             SAMPLES
+160             SAMPLES
 8               BATCH
-8               EPOCHS
+6               EPOCHS
 {kernels}       KERNELS
 2               GROUPS
 1               DEGREE

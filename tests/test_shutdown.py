@@ -89,7 +89,7 @@ def ended(job: Finished) -> None:
 @needs_mpirun
 @pytest.mark.parametrize(
     ("ranks", "rank", "place", "settings", "where"),
-    slow_one_in(4, [
+    slow_one_in(5, [
         (2, 0, "set-up 1", GROUP, "preparation"),
         (2, 1, "training 2", GROUP, "training"),
         (2, 1, "loading 9", MODELS, "training"),

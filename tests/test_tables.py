@@ -119,7 +119,7 @@ def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path
 
 
 @needs_mpirun
-@pytest.mark.parametrize(("what", "section", "clocks"), slow_one_in(2, [
+@pytest.mark.parametrize(("what", "section", "clocks"), slow_one_in(4, [
     ("product", KERNELS, "PASSED"),
     ("collectives_in_half_the_time", COMM, "FAILED"),
     ("element", COMM, "PASSED"),
@@ -153,7 +153,7 @@ def broken(folder: Path, job: Finished, ended: int, planned: int) -> Json:
     ("place", "section"),
     [
         ("multiplying 3", KERNELS),
-        ("communicating 11", COMM),
+        pytest.param("communicating 11", COMM, marks=pytest.mark.exhaustive),
     ],  # the first has 8 rows
 )
 def test_a_signal_ends_a_table_before_its_next_row(place: str, section: str, tmp_path: Path) -> None:
@@ -179,7 +179,7 @@ def test_the_time_limit_ends_a_run_of_tables(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("place", "how", "section"),
     [
-        ("multiplying 4", "raise", KERNELS),
+        pytest.param("multiplying 4", "raise", KERNELS, marks=pytest.mark.exhaustive),
         ("communicating 3", "kill", COMM),
     ],
 )

@@ -24,11 +24,11 @@ def exhaustive(ranks: int, *settings: str) -> Any:
 @pytest.mark.parametrize(
     ("ranks", "settings"),
     [
-        (2, ("KERNELS=auto", "PRECISION=fp16")),
+        exhaustive(2, "KERNELS=auto", "PRECISION=fp16"),
         (2, (PRECISIONS,)),
         exhaustive(2, PRECISIONS, "KERNELS=custom"),
         exhaustive(2, PRECISIONS, "KERNELS=auto"),
-        (2, ("PRECISION=fp32,fp16", f"KERNELS=file:{SITE}")),
+        exhaustive(2, "PRECISION=fp32,fp16", f"KERNELS=file:{SITE}"),
         (2, ("OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on")),
         exhaustive(2, "NETWORK=resnet50", "RESOLUTION=32", "BATCH=5"),
         exhaustive(3, "DEGREE=3", "KERNELS=auto,custom", "SAMPLES=50"),  # shards of different widths

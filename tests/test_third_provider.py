@@ -64,7 +64,7 @@ def test_the_provider_is_measured_verified_and_has_rows_like_the_others(monkeypa
     assert list(faster(found, "convolution")) == [CUSTOM, VENDOR, PLAIN]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_a_wrong_provider_fails_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     few_calls(monkeypatch)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from job_folder import END, START, prepared
 from launch import BENCH, ROOT, Finished, Job, mpirun, run_job, start_job, wait_until
-from sampled_parameters import one_in, slow
+from sampled_parameters import EXHAUSTIVE, one_in, slow
 
 from hpcai.report import checksums
 from hpcai.watch import left_behind
@@ -53,7 +53,7 @@ STOPPED, STUCK = "was stopped by a signal", "made no step"
         (2, "1 training 9 stop", MODELS, STOPPED, "training, epoch 2"),
         (2, "1 training 6 hang", GROUP, STUCK, "training, epoch 2"),
         pytest.param(2, "0 training 9 stop", GROUP, STOPPED, "training, epoch 3", marks=pytest.mark.slow),
-        pytest.param(2, "0 training 9 hang-in-library", MODELS, STUCK, "training, epoch 2", marks=pytest.mark.slow),
+        pytest.param(2, "0 training 9 hang-in-library", MODELS, STUCK, "training, epoch 2", marks=EXHAUSTIVE),
         pytest.param(2, "1 set-up 1 stop", GROUP, STOPPED, "residuals", marks=pytest.mark.slow),
         pytest.param(2, "1 validating 1 stop", MODELS, STOPPED, "validation, epoch 1", marks=pytest.mark.exhaustive),
         pytest.param(4, "3 training 6 hang", BOTH, STUCK, "training, epoch 2", marks=pytest.mark.exhaustive),

@@ -5,6 +5,7 @@ from typing import Any
 import network_faults
 import pytest
 import search_faults
+from sampled_parameters import slow_one_in
 from search_runs import searched, verdicts
 from test_workload_nas import rank, size
 
@@ -38,9 +39,8 @@ FAULTS = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parallel(2)
-@pytest.mark.parametrize("fault", FAULTS)
+@pytest.mark.parametrize("fault", slow_one_in(2, FAULTS))
 def test_a_fault_in_weights_or_network_is_found_by_its_check(fault: str) -> None:
     module = search_faults if hasattr(search_faults, fault) else network_faults
     with getattr(module, fault)():

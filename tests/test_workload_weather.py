@@ -80,7 +80,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.slow
 @needs_mpirun
-@pytest.mark.parametrize("made", ["grids", "files"])
+@pytest.mark.parametrize("made", ["files", pytest.param("grids", marks=pytest.mark.exhaustive)])
 def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
     run: Run = request.getfixturevalue(made)
     Draft202012Validator(schema.schema()).validate(run.result)

@@ -82,11 +82,10 @@ class Suggester:
         return Hyperparameters(batch=chosen["batch"], kernel=_kernel_size(chosen["kernel"]))
 
     def _proposal(self, candidate: Candidate, chosen: Hyperparameters) -> Proposal:
-        """A candidate with its inserted convolutions enlarged to the chosen kernel size, if it keeps to the limits."""
-        enlarged = () if candidate.parent is None else _enlarged(candidate.graph, chosen.kernel)
+        """A candidate with its inserted convolutions enlarged to the chosen kernel size, or to one within the limits."""
+        kernel = self._within_limits(candidate.graph, chosen.kernel)
+        enlarged = _enlarged(candidate.graph, kernel)
         graph = morphed(candidate.graph, enlarged)
-        if not self._limits.allow(graph):
-            graph, enlarged = candidate.graph, ()
         sizes = (chosen.batch, *reversed(self._batches))
         batch = next((size for size in sizes if self._memory.fits(graph, size)), self._batches[0])
         return Proposal(
@@ -94,8 +93,14 @@ class Suggester:
             ancestry=candidate.ancestry,
             morphisms=(*candidate.morphisms, *enlarged),
             network=digest(graph),
-            hyperparameters=Hyperparameters(batch=batch, kernel=chosen.kernel),
+            hyperparameters=Hyperparameters(batch=batch, kernel=kernel),
         )
+
+    def _within_limits(self, graph: Graph, side: KernelSize) -> KernelSize:
+        """The largest kernel size up to this one for which the network keeps to the limits; else the smallest one."""
+        sizes = (size for size in reversed(KERNEL_SIZES) if size <= side)
+        fitting = (size for size in sizes if self._limits.allow(morphed(graph, _enlarged(graph, size))))
+        return next(fitting, KERNEL_SIZES[0])
 
 
 def _kernel_size(side: int) -> KernelSize:
