@@ -17,7 +17,17 @@ from hpcai.search.proposal import Proposal
 from hpcai.search.suggester import INSERTED, Suggester
 from hpcai.search.weights_file import weights_file
 
-INPUT = "A search\nof networks with few parameters\n[nas]\nfashion DATASET\nresnet8 NETWORK\n1 GROUPS\n1 DEGREE\n32 BATCH\nrandom STRATEGY\n"
+INPUT = """\
+A search
+of networks with few parameters
+[nas]
+fashion  DATASET
+resnet8  NETWORK
+1        GROUPS
+1        DEGREE
+32       BATCH
+random   STRATEGY
+"""
 INITIAL = networks.build("resnet8", (28, 28), 1, 10, "v1")
 DEEPER = (Deepen("stem_relu", 3),)  # the convolution has 16 channels
 

@@ -82,7 +82,7 @@ class Suggester:
         return Hyperparameters(batch=chosen["batch"], kernel=_kernel_size(chosen["kernel"]))
 
     def _proposal(self, candidate: Candidate, chosen: Hyperparameters) -> Proposal:
-        """A candidate with its inserted convolutions enlarged to the chosen kernel size, or to one within the limits."""
+        """A candidate, its inserted convolutions enlarged to the chosen kernel size or to one within the limits."""
         kernel = self._within_limits(candidate.graph, chosen.kernel)
         enlarged = _enlarged(candidate.graph, kernel)
         graph = morphed(candidate.graph, enlarged)
