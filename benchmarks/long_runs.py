@@ -29,11 +29,12 @@ KINDS = ("steps", "trials", "tests")
 def inputs(chosen: argparse.Namespace) -> dict[str, str]:
     """An input file of each kind: five steps an epoch; trials of one epoch; tests of three KEYs."""
     few = " ".join(f"{0.01 + 0.001 * number:.3f}" for number in range(round(chosen.tests ** (1 / 3))))
+    swept = "".join(f"{few} {name}\n" for name in ("LEARNRATE", "MOMENTUM", "DECAY"))
     epochs = chosen.steps // 5
     return {
         "steps": f"{COMMON}[ensemble]\n{IMAGES}160 SAMPLES\n16 BATCH\n{epochs} EPOCHS\n{epochs // 10} EVALUATE\n",
         "trials": f"{COMMON}[nas]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{SMALL}{chosen.trials} TRIALS\n",
-        "tests": f"{COMMON}[ensemble]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{few} LEARNRATE\n{few} MOMENTUM\n{few} DECAY\n",
+        "tests": f"{COMMON}[ensemble]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{swept}",
     }
 
 
