@@ -9,6 +9,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from hpcai.models.channel_collectives import Exchanges, collective
+from hpcai.models.sequence_layers import CausalAttention, GaussianLinear, RmsNorm, SharedEmbedding, gated
+from hpcai.networks import sequences
 from hpcai.networks.execution_plan import PlannedLayer, execution_plan
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import (
@@ -29,7 +31,9 @@ from hpcai.networks.stages import Sent, received_by
 
 
 class Layers(nn.Module):
-    """The layers of a graph, executed in order; each layer with own parameters is a sub-module with its name.
+    """The layers of a graph, executed in order; each layer with own parameters, and each attention, is a sub-module.
+
+    Sub-modules have the names of their layers.
 
     Parameters are on the meta device, without values; `build` gives them some. `exchanges` is how its collective layers
     reach the other ranks. They compute `replicated` layers as well; the operations of `uncounted` ones count elsewhere.
@@ -48,7 +52,7 @@ class Layers(nn.Module):
         self.steps = list(self.as_planned)
         self._count = len(index)
         for layer in graph.layers:
-            if layer.name in graph.parameters:
+            if layer.name in graph.parameters or isinstance(layer.op, sequences.CausalAttention):
                 self.add_module(layer.name, submodule(layer.op, graph.shapes[layer.inputs[0]]))
 
     def to_empty(self, *, device: Any, recurse: bool = True) -> Self:
@@ -73,7 +77,9 @@ class Layers(nn.Module):
 
 
 class Network(Layers):
-    """Classifier: maps float[N, C, H, W] to logits float[N, classes]; a final softmax is part of the loss.
+    """Classifier: maps float[N, C, H, W] to logits float[N, classes], symbols [N, 1, 1, S] to float[N, S, symbols].
+
+    A final softmax is part of the loss.
 
     A stage of one maps what it receives to what it sends, a tuple.
     """
@@ -94,7 +100,8 @@ def build(graph: Graph, seed: int) -> Network:
     """Module of the graph on the CPU, its parameters drawn from `seed` alone: the same on every rank.
 
     Convolutions: normal, He et al. (Delving Deep into Rectifiers, 2015, eq. 14: fan-out). Dense: normal with variance
-    1 / inputs, since no ReLU follows. Offsets 0; scales of batch norm 1, also at the end of a residual branch.
+    1 / inputs, since no ReLU follows, unless the layer says another. Offsets 0; scales of norms 1, also at the end of a
+    residual branch.
     """
     network = Network(graph).to_empty(device="cpu")
     generator = torch.Generator().manual_seed(seed)
@@ -110,15 +117,27 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
             module.reset_parameters()
         case nn.Conv2d():
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
+        case GaussianLinear():
+            nn.init.normal_(module.weight, std=module.deviation, generator=generator)
         case nn.Linear():
             nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
-    if isinstance(module.bias, Tensor):
+        case RmsNorm():
+            nn.init.ones_(module.weight)
+    if isinstance(getattr(module, "bias", None), Tensor):
         nn.init.zeros_(module.bias)
 
 
 def submodule(op: Op, source: Shape) -> nn.Module:
-    """A layer with weights, on the meta device."""
+    """A layer with weights, or attention, on the meta device."""
     match op:
+        case sequences.Embedding():
+            return SharedEmbedding(op.features, op.vocabulary, op.deviation)
+        case sequences.GaussianDense():
+            return GaussianLinear(source[-1], op.features, op.deviation)
+        case sequences.RmsNorm():
+            return RmsNorm(source[-1])
+        case sequences.CausalAttention():
+            return CausalAttention()
         case Conv():
             window = (op.kernel, op.stride, op.padding, op.dilation)
             return nn.Conv2d(source[0], op.channels, *window, op.groups, op.bias, device="meta")
@@ -153,6 +172,8 @@ def _function(op: Op, in_place: bool) -> Callable[..., Tensor] | None:
             return partial(torch.mean, dim=(2, 3))
         case Upsample():
             return partial(functional.interpolate, size=op.size)
+        case sequences.SwiGlu():
+            return gated
         case Sent():
             return _together
     return None

@@ -5,24 +5,27 @@ from difflib import get_close_matches
 
 from hpcai.errors import InputError
 from hpcai.inputfile import Case
+from hpcai.networks.decoder import DECODERS, decoder
 from hpcai.networks.faster_rcnn import DETECTORS, faster_rcnn
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
 from hpcai.networks.resnet import ARCHITECTURES, VARIANTS, resnet
 
-__all__ = ["DETECTING", "NAMES", "VARIANTS", "build", "for_data"]
+__all__ = ["DECODING", "DETECTING", "NAMES", "VARIANTS", "build", "for_data"]
 
 NAMES = tuple(ARCHITECTURES)  # networks that classify
 DETECTING = tuple(DETECTORS)  # networks that detect objects
+DECODING = tuple(DECODERS)  # language models
 
 
 def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v1.5") -> Graph:
     """Graph of the named network for images (height, width) of `channels` channels.
 
-    A detector does not count the background among the classes. InputError for a name or variant that
-    does not exist, and for sizes below 1. The same on every rank.
+    A detector does not count the background among the classes; a language model has sequences of so many places as
+    images of one row and channel, and symbols as classes. InputError for a name or variant that does not exist, and
+    for sizes below 1. The same on every rank.
     """
-    _check_choice("network", name, (*NAMES, *DETECTING))
+    _check_choice("network", name, (*NAMES, *DETECTING, *DECODING))
     _check_choice("variant", variant, VARIANTS)
     for what, value in (("image height", image[0]), ("image width", image[1]), ("channels", channels)):
         if value < 1:
@@ -30,6 +33,8 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
     least = 1 if name in DETECTORS else 2
     if classes < least:
         raise InputError(f"classes must be at least {least}, not {classes}")
+    if name in DECODERS:
+        return decoder(DECODERS[name], image[1], classes)
     if name in DETECTORS:
         return faster_rcnn(DETECTORS[name], image, channels, classes, variant)
     return resnet(ARCHITECTURES[name], image, channels, classes, variant)
@@ -37,7 +42,8 @@ def build(name: str, image: Pair, channels: int, classes: int, variant: str = "v
 
 def for_data(case: Case, shape: Sequence[int], classes: int) -> Graph:
     """Graph that a case of the input trains on images of `shape` (C, H, W); the same on every rank."""
-    side = 0 if case.network in DETECTING else case.resolution  # detectors take fields as they are
+    as_they_are = case.network in (*DETECTING, *DECODING)
+    side = 0 if as_they_are else case.resolution
     image = (side, side) if side else (shape[1], shape[2])
     return build(case.network, image, shape[0], classes, case.variant)
 

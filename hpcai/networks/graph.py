@@ -19,7 +19,7 @@ from hpcai.networks.layers import Input, Op, Received, Shape, Softmax
 class Layer:
     """One layer: its name (an identifier), what it computes, and the names of the layers it reads.
 
-    `shares` names an earlier layer, if any, of the same op and with as many weights: this one computes with these.
+    `shares` names an earlier layer, if any, that lends to this op and has as many weights: this one computes with these.
     """
 
     name: str
@@ -133,14 +133,14 @@ def _check_edges(layers: tuple[Layer, ...]) -> None:
 
 
 def _check_shared(layers: tuple[Layer, ...], weights: Mapping[str, int]) -> None:
-    """A layer can share the weights of an earlier one with as many weights and the same op."""
+    """A layer can share the weights of an earlier one with as many weights whose op lends them."""
     own: dict[str, Layer] = {}
     for layer in layers:
         if not layer.shares:
             own[layer.name] = layer
         elif layer.shares not in own or layer.name not in weights:
             raise _error(layer, f"shares weights of {layer.shares!r}, which has none of its own before it")
-        elif (own[layer.shares].op, weights[layer.shares]) != (layer.op, weights[layer.name]):
+        elif not own[layer.shares].op.lends_to(layer.op) or weights[layer.shares] != weights[layer.name]:
             raise _error(layer, f"shares weights of {layer.shares!r}, which computes something else")
 
 

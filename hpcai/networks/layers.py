@@ -1,7 +1,7 @@
 """Kinds of layers: hyper-parameters, output shapes, numbers of parameters.
 
 Shapes are those of one sample, without the batch: (channels, height, width) of a map, (features,) of a vector,
-(rows, features) of a table, whose rows are a sample's regions.
+(rows, features) of a table, whose rows are a sample's regions or the places of a sequence.
 """
 
 from dataclasses import dataclass
@@ -29,10 +29,14 @@ class Op:
         """Number of trained values, given the shape of the (only) input."""
         return 0
 
+    def lends_to(self, other: "Op") -> bool:
+        """Whether a layer of another op may compute with the weights of one of this op."""
+        return self == other
+
 
 @dataclass(frozen=True, slots=True)
 class Input(Op):
-    """The image, (channels, height, width); the first layer of every graph."""
+    """The image, (channels, height, width), or a sequence, (1, 1, places); the first layer of every graph."""
 
     kind: ClassVar[str] = "input"
     arity: ClassVar[int] = 0
@@ -165,12 +169,13 @@ class Dense(Op):
 
 @dataclass(frozen=True, slots=True)
 class Softmax(Op):
-    """Class probabilities; part of the loss, so only the last layer can be one."""
+    """Class probabilities, of a vector or of each row of a table; part of the loss, so only the last layer can be one.
+    """
 
     kind: ClassVar[str] = "softmax"
 
     def shape(self, *sources: Shape) -> Shape:
-        return _vector(sources[0])
+        return sources[0] if len(sources[0]) == 2 else _vector(sources[0])
 
 
 @dataclass(frozen=True, slots=True)

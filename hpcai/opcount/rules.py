@@ -9,6 +9,7 @@ from math import prod
 
 from hpcai.networks.graph import Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax
+from hpcai.networks.sequences import CausalAttention
 
 # Weights of the rule aiperf: operations that one division, one exponential count as.
 DIVIDE = 4
@@ -36,12 +37,17 @@ class ShapedLayer:
 def model(shaped: ShapedLayer) -> tuple[int, int]:
     """2 operations for each multiply-add of convolutions and matrix products; nothing else is listed.
 
-    Backward: the same for the weight gradient, and again for the input gradient where there is one.
+    Backward: the same for the weight gradient, and again for the input gradient where there is one; of the products of
+    attention the same for each of both operands. Of attention only the half counts that the mask leaves.
     """
     match shaped.layer.op:
         case Conv() | Dense():
             forward = 2 * _multiply_adds(shaped)
             return forward, forward + forward * shaped.input_gradient
+        case CausalAttention():
+            places, features = shaped.output
+            forward = 2 * 2 * (places * (places + 1) // 2) * features  # queries by keys, weights by values
+            return forward, 2 * forward * shaped.input_gradient
     return 0, 0
 
 
@@ -73,8 +79,9 @@ def aiperf(shaped: ShapedLayer) -> tuple[int, int]:
             means = (height * width - 1) * channels + DIVIDE * channels  # Hi Wi - 1 additions and a division, Ci times
             return means, 0
         case Softmax():
-            classes = shaped.output[0]
-            return EXP * classes + (classes - 1) + DIVIDE * classes, 0  # C exponentials, C - 1 additions, C divisions
+            *rows, classes = shaped.output
+            row = EXP * classes + (classes - 1) + DIVIDE * classes  # C exponentials, C - 1 additions, C divisions
+            return prod(rows) * row, 0
     return 0, 0
 
 
