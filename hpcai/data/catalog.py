@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from hpcai.data.bootstrap import Mask
     from hpcai.data.image_dataset import ArraySplit, Dataset
+    from hpcai.data.text.text_dataset import Text
     from hpcai.data.weather.weather_dataset import Weather
 
 TARGET_SUBSET, TARGET_FULL = 0.85, 0.90
@@ -100,6 +101,33 @@ def open_weather(
     return opened
 
 
+def open_text_for(settings: Mapping[str, Any], copied: Path | None = None) -> "Text":
+    """Open the sequences of bytes that the settings of a case name, the last ones from memory; `copied` as above.
+
+    RESOLUTION is the bytes of a sequence. Raises DataError if the files are missing, or too small. The same on every
+    rank.
+    """
+    spec, asked = settings["DATASET"], (settings["SAMPLES"], settings["RESOLUTION"])
+    if spec == dataset_paths.GENERATED:
+        return _generated_text(*asked, settings["SEED"])
+    return _open_text.__wrapped__(copied, spec, *asked) if copied else _open_text(None, spec, *asked)
+
+
+@lru_cache(maxsize=2)
+def _generated_text(samples: int, places: int, seed: int) -> "Text":
+    from hpcai.data.text.generated_text import open_generated
+
+    return open_generated(samples, places, seed)
+
+
+@lru_cache(maxsize=2)
+def _open_text(copied: Path | None, spec: str, samples: int, places: int) -> "Text":
+    from hpcai.data.text.text_files import open_text
+
+    enwik8 = spec.startswith(f"{dataset_paths.ENWIK8}:")
+    return open_text(copied or dataset_paths.locate(spec), spec, samples, places, enwik8=enwik8)
+
+
 @lru_cache(maxsize=2)
 def _generated_weather(samples: int, classes: int, resolution: int, seed: int) -> "Weather":
     from hpcai.data.weather.generated import open_generated
@@ -134,6 +162,10 @@ def files(spec: str, samples: int = 0, needed: "Mask | None" = None) -> list[Pat
     path = dataset_paths.locate(spec)
     if is_weather(spec):
         return _weather_files(path, samples, needed)
+    if dataset_paths.is_text(spec):
+        from hpcai.data.text.text_files import files_below
+
+        return files_below(path)
     if path.is_file():
         return [path]
     if (path / dataset_paths.INDEX).is_file():

@@ -18,6 +18,7 @@ WEATHER = "extremeweather"
 WEATHER_INDEX = "weather.json"  # index of a folder with shards of climate fields
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
 YEARS = "climo_*.h5"
+TEXT, ENWIK8 = "text", "enwik8"  # kinds of bytes in files
 ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | {IMAGENET}:PATH"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
@@ -47,6 +48,8 @@ def _located(spec: str) -> Path:
         return _shards(spec, Path(path).expanduser())
     if kind == WEATHER and path:
         return _fields(spec, Path(path).expanduser())
+    if kind in (TEXT, ENWIK8) and path:
+        return _bytes(spec, Path(path).expanduser(), folders=kind == TEXT)
     if kind != "fashion" or (colon and not path):
         raise DataError(f"dataset {spec!r} is unknown; allowed: {ALLOWED}")
     if not path:
@@ -80,6 +83,17 @@ def _fields(spec: str, path: Path) -> Path:
             "or a folder made by `python -P -m hpcai.data.pack_weather SOURCE TARGET`"
         )
     return path.resolve()
+
+
+def _bytes(spec: str, path: Path, *, folders: bool) -> Path:
+    if not (path.is_file() or (folders and path.is_dir())):
+        raise DataError(f"dataset {spec}: {path} is not there; allowed: a file{' or a folder' if folders else ''}")
+    return path.resolve()
+
+
+def is_text(spec: str) -> bool:
+    """Whether a DATASET value names bytes in files."""
+    return spec.startswith((f"{TEXT}:", f"{ENWIK8}:"))
 
 
 def _folder(spec: str, path: Path, cure: str = "") -> Path:

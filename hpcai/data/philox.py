@@ -34,6 +34,7 @@ class Purpose(IntEnum):
     GENERATED_WEATHER = 10
     FIELD_TRANSFORMS = 11
     SAMPLED_BOXES = 12
+    GENERATED_TEXT = 13
 
 
 def stream(purpose: Purpose, instance: int, part: int = 0) -> int:

@@ -9,6 +9,8 @@ from hpcai.data.generated_images import GeneratedSplit
 from hpcai.data.image_dataset import ArraySplit
 from hpcai.data.packed_images import PackedSplit, Selection
 from hpcai.data.philox import Integers
+from hpcai.data.text.generated_text import GeneratedText
+from hpcai.data.text.text_files import Blocks, Windows
 from hpcai.data.weather.generated import GeneratedFrames
 from hpcai.data.weather.packed import PackedFrames
 from hpcai.data.weather.published import PublishedFrames
@@ -20,7 +22,7 @@ def shared_samples(training: Any, validation: Any) -> int | None:
     """How many samples of the validation split are in the training split; None for splits of a kind not known here.
 
     Images in memory and records with checksums are compared by content, records only where their checksums are equal;
-    generated samples by seed, split and counter; frames of published files by file and place.
+    generated samples by seed, split and counter; frames of published files by file and place, blocks of bytes by place.
     """
     match training, validation:
         case ArraySplit(), ArraySplit():
@@ -31,6 +33,11 @@ def shared_samples(training: Any, validation: Any) -> int | None:
         case GeneratedFrames(), GeneratedFrames():
             alike = training.formula == validation.formula
             return alike * _common(_moments(training), _moments(validation))
+        case GeneratedText(), GeneratedText():
+            alike = (training.seed, training.number) == (validation.seed, validation.number)
+            return alike * min(len(training), len(validation))
+        case Blocks(), Windows():
+            return int(np.shares_memory(training.data, validation.data)) * len(validation)
         case PublishedFrames(), PublishedFrames():
             return _common(training.places(), validation.places())
         case (PackedSplit() | Selection() | PackedFrames()), (PackedSplit() | PackedFrames()):

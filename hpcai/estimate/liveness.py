@@ -23,6 +23,7 @@ from hpcai.networks.layers import (
     Upsample,
 )
 from hpcai.networks.regions import Detections
+from hpcai.networks.sequences import CausalAttention, RmsNorm, SwiGlu
 from hpcai.networks.stages import Sent
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
@@ -114,12 +115,29 @@ class _Saved:
                 yield root, batch * prod(graph.shapes[root]) * storage.activation
         if isinstance(layer.op, MaxPool):
             yield f"{layer.name} positions", batch * prod(graph.shapes[layer.name]) * INDEX_BYTES
+        if isinstance(layer.op, RmsNorm | CausalAttention | SwiGlu):
+            yield f"{layer.name} inside", _inside(graph, batch, storage, layer)
         if isinstance(layer.op, BatchNorm):
             yield f"{layer.name} statistics", 2 * graph.shapes[layer.name][0] * FP32_BYTES
         if isinstance(layer.op, Conv) and storage.converted:
             yield f"{layer.name} input", batch * prod(graph.shapes[source]) * FP32_BYTES
         if isinstance(layer.op, Conv | Dense) and storage.activation < storage.parameter:
             yield f"{layer.name} weights", graph.weights[layer.name] * storage.activation
+
+
+def _inside(graph: Graph, batch: int, storage: Storage, layer: Layer) -> int:
+    """Bytes that a layer of sequences saves besides its input.
+
+    Norms: rows in fp32, normalised and not. Attention: rotated queries and keys, and their halves before that. SwiGLU:
+    the first half's silu.
+    """
+    rows = batch * prod(graph.shapes[layer.name])
+    match layer.op:
+        case RmsNorm():
+            return 2 * rows * FP32_BYTES
+        case CausalAttention():
+            return 4 * rows * storage.activation
+    return rows * storage.activation
 
 
 def _memory_of(graph: Graph) -> dict[str, str]:

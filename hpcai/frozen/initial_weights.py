@@ -10,6 +10,7 @@ from math import inf, prod, sqrt
 
 import numpy as np
 
+from hpcai.frozen import decoders
 from hpcai.frozen.layer_shapes import Layer, Shape, parameters
 from hpcai.frozen.network import Doubles, Values
 
@@ -29,11 +30,12 @@ def standard_errors(
     width). `values` may be parts of tensors, of some layers only; rounding: relative, of the weights.
     """
     ops, whole = {layer.name: layer.op for layer in layers}, parameters(layers, image)
+    blocks = sum(layer.op.kind == "attention" for layer in layers)
     squares, count = 0.0, 0
     for name, found in values.items():
         layer, _, kind = name.rpartition(".")
         drawn_at_random = kind == "weight" and found.ndim > 1
-        spread = _spread(layer, ops[layer].kind, whole[name]) if drawn_at_random and name in whole else 0.0
+        spread = _spread(layer, ops[layer].kind, whole[name], blocks) if drawn_at_random and name in whole else 0.0
         if name not in whole:
             yield name, inf
         elif not spread:
@@ -47,8 +49,10 @@ def standard_errors(
         yield "all weights", abs(_of_squares(squares, count))
 
 
-def _spread(layer: str, kind: str, shape: Shape) -> float:
-    """Standard deviation of the weights, whose whole tensor has this shape."""
+def _spread(layer: str, kind: str, shape: Shape, blocks: int) -> float:
+    """Standard deviation of the weights, whose whole tensor has this shape; blocks: of a decoder, else 0."""
+    if blocks:
+        return decoders.spread(layer, blocks)
     for word, spread in _SPREADS.items():
         if layer.startswith(word):
             return spread

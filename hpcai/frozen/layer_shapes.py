@@ -21,8 +21,8 @@ class Layer(Protocol):
 
 
 def shapes(layers: Sequence[Layer], image: Shape) -> dict[str, Shape]:
-    """Shape of each layer's output for an image (channels, height, width), by name; that of the image is `image`."""
-    found = {"image": image}
+    """Shape of each layer's output for an input (channels, height, width), by name; the first layer reads it."""
+    found = {layers[0].inputs[0]: image}
     for layer in layers:
         found[layer.name] = _shape(layer.op, *(found[name] for name in layer.inputs))
     return found
@@ -39,6 +39,12 @@ def _shape(op: Any, source: Shape, *others: Shape) -> Shape:
             return source[:1]
         case "dense":
             return (*source[:-1], op.features)
+        case "embedding":
+            return (source[-1], op.features)
+        case "attention":
+            return (source[0], source[1] // 3)
+        case "swiglu":
+            return (source[0], source[1] // 2)
         case "upsample":
             return (source[0], *op.size)
         case "proposals":
@@ -70,16 +76,23 @@ def _parameters(op: Any, source: Shape) -> Mapping[str, Shape]:
             return weights | ({"bias": (op.channels,)} if op.bias else {})
         case "dense":
             return {"weight": (op.features, source[-1])} | ({"bias": (op.features,)} if op.bias else {})
+        case "embedding":
+            return {"weight": (op.channels, op.features)}
+        case "rms norm":
+            return {"weight": source[-1:]}
         case "batch norm":
             return dict.fromkeys(("weight", "bias", "running_mean", "running_var"), source[:1])
     return {}
 
 
 def multiplications(layers: Sequence[Layer], image: Shape) -> int:
-    """Multiplications of convolutions and dense layers for one image."""
+    """Multiplications of convolutions, dense layers and attention for one image."""
     at, total = shapes(layers, image), 0
     for layer in layers:
+        if layer.op.kind == "attention":
+            total += at[layer.name][0] * prod(at[layer.name])
+            continue
         weights = _parameters(layer.op, at[layer.inputs[0]]).get("weight", ())
-        if len(weights) > 1:
+        if len(weights) > 1 and layer.op.kind != "embedding":
             total += prod(weights[1:]) * prod(at[layer.name])
     return total

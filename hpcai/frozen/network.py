@@ -1,6 +1,7 @@
 """Forward pass of a network in plain NumPy, float64, from the list of its layers and the values of its parameters.
 
 Source of batch normalisation: Ioffe and Szegedy (2015), algorithms 1 and 2; epsilon and momentum as torch documents.
+Of the layers of sequences: hpcai.frozen.sequence_layers.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hpcai.frozen.layer_shapes import Layer
+from hpcai.frozen.sequence_layers import attention, embedding, gated, root_mean_square_norm
 
 Doubles = NDArray[np.float64]
 Values = Mapping[str, Doubles]  # parameters and running statistics, "layer.weight" etc.
@@ -26,7 +28,7 @@ class Pass(NamedTuple):
 
 def forward(layers: Sequence[Layer], values: Values, images: Doubles, training: bool) -> Pass:
     """The pass of images float64[N, C, H, W], in training or in evaluation form."""
-    found = Pass({"image": images}, {})
+    found = Pass({layers[0].inputs[0]: images}, {})
     for layer in layers:
         own = _own(values, layer.shares or layer.name)
         first, *others = (found.outputs[name] for name in layer.inputs)
@@ -122,4 +124,8 @@ _COMPUTE: Mapping[str, Callable[..., Doubles]] = {
     "global pool": lambda op, own, x: x.sum((2, 3)) / (x.shape[2] * x.shape[3]),
     "dense": _dense,
     "upsample": _upsample,
+    "embedding": lambda op, own, x: embedding(own["weight"], x),
+    "rms norm": lambda op, own, x: root_mean_square_norm(own["weight"], x),
+    "attention": lambda op, own, x: attention(x),
+    "swiglu": lambda op, own, x: gated(x),
 }

@@ -13,6 +13,7 @@ from hpcai.inputfile.split import Cut
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Relu, Shape, Softmax, Upsample
 from hpcai.networks.regions import Detections, Proposals, RoiAlign
+from hpcai.networks.sequences import CausalAttention, Embedding, RmsNorm, SwiGlu
 from hpcai.opcount import walk
 from hpcai.opcount.rules import ShapedLayer, model
 from hpcai.opcount.stages import parts_of
@@ -64,11 +65,11 @@ class Traffic:
         return self.operations / self.nbytes
 
     def work(self) -> dict[str, int]:
-        """Operations of the step by ceiling: `convolution` and `gemm`."""
-        kinds = {"convolution": Conv.kind, "gemm": Dense.kind}
+        """Operations of the step by ceiling: `convolution` and `gemm`, to which the products of attention count."""
+        kinds = {"convolution": (Conv.kind,), "gemm": (Dense.kind, CausalAttention.kind)}
         return {
-            name: sum(sum(layer.operations) for layer in self.layers if layer.kind == kind)
-            for name, kind in kinds.items()
+            name: sum(sum(layer.operations) for layer in self.layers if layer.kind in those)
+            for name, those in kinds.items()
         }
 
 
@@ -158,8 +159,15 @@ def _moved(shaped: ShapedLayer, stored: _Stored, parameters: int) -> Triple:
         case Proposals() | RoiAlign() | Detections():
             read = sum(map(stored.of, shaped.sources))
             return read + output, output + read, 0  # all inputs to y; dy to the gradients of all inputs
+        case Embedding():
+            symbols = stored.batch * prod(shaped.source) * FP32
+            return symbols + 2 * output, 0, symbols + output + parameters * stored.element  # rows, and their sums
+        case RmsNorm():
+            return 2 * source, 3 * source, 2 * source  # x to y; x and dy to dx; x and dy to the scale's
+        case CausalAttention() | SwiGlu():
+            return source + output, 2 * source + output, 0  # x to y; x and dy to dx
         case Softmax():
-            return _loss(shaped.output[0], stored.batch)
+            return _loss(shaped.output, stored.batch)
     return 0, 0, 0
 
 
@@ -185,9 +193,9 @@ def _normalisation(source: int, channels: int) -> Triple:
     return source + 2 * source + forward, 3 * source + gradient, 2 * source + sums
 
 
-def _loss(classes: int, batch: int) -> Triple:
+def _loss(output: Shape, batch: int) -> Triple:
     """Softmax and cross-entropy in fp32: logits and labels to probabilities; these and labels to dlogits."""
-    moved = batch * (2 * classes * FP32 + INDEX)
+    moved = batch * (2 * prod(output) * FP32 + prod(output[:-1]) * INDEX)
     return moved, moved, 0
 
 
@@ -197,7 +205,7 @@ def _accumulated(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> int:
 
 
 def _update(graph: Graph, stored: _Stored, rule: UpdateRule) -> int:
-    """Bytes of the optimiser's update; parameters of batch norm are kept in fp32."""
+    """Bytes of the optimiser's update; parameters of norms are kept in fp32."""
     ops = {layer.name: layer.op for layer in graph.layers}
-    sizes = {name: FP32 if isinstance(ops[name], BatchNorm) else stored.weight for name in graph.parameters}
+    sizes = {name: FP32 if isinstance(ops[name], BatchNorm | RmsNorm) else stored.weight for name in graph.parameters}
     return sum(count * rule.bytes_moved(sizes[name]) for name, count in graph.parameters.items())

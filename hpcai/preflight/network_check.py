@@ -20,7 +20,7 @@ from torch import Tensor
 
 from hpcai.formulas.precision import PRECISIONS, Precision
 from hpcai.formulas.score import LARGEST
-from hpcai.frozen import residual_networks
+from hpcai.frozen import decoders, residual_networks
 from hpcai.frozen.initial_weights import standard_errors
 from hpcai.frozen.layer_shapes import Layer, Shape, multiplications, parameters, shapes
 from hpcai.frozen.network import Doubles, Values, forward
@@ -40,7 +40,9 @@ INNER, QUANTISED = 4096, 4.0  # products of a sum; the step of int8 numbers, / t
 SAMPLES, VALUES = 2, 8  # of a batch, at least; of a channel in it, at least
 LEAST_PIXELS = 4  # of the smallest map, where the images are large enough
 MOST_MULTIPLICATIONS = 2**33  # of a batch; networks with more are not compared
-NOT_COMPUTED, WITH_PARAMETERS = ("input", "softmax"), ("convolution", "batch norm", "dense")  # kinds of layers
+NOT_COMPUTED, OF_SYMBOLS = ("input", "softmax"), "embedding"  # kinds of layers
+COMPARED = ("convolution", "batch norm", "dense", OF_SYMBOLS, "rms norm", "attention")  # those that are sub-modules
+PLACES = 16  # of a sequence
 
 
 def check_network(
@@ -74,6 +76,8 @@ def _most(found: Iterator[Worst]) -> Worst:
 
 def _described(case: Case, graph: Graph, shape: Sequence[int], classes: int) -> tuple[Sequence[Layer], Shape]:
     """The layers of a network, and the shape of an image: of known networks by the input alone."""
+    if decoders.known(case.network):
+        return decoders.layers(case.network, classes), tuple(shape)
     if not residual_networks.known(case.network):
         (image,) = graph.inputs
         return [layer for layer in graph.layers if layer.op.kind not in NOT_COMPUTED], graph.shapes[image.name]
@@ -102,12 +106,21 @@ def _outputs(case: Case, module: Layers, layers: Sequence[Layer], image: Shape) 
         return None
     copy = deepcopy(module)
     _vary(copy)
-    x = np.random.default_rng(case.seed).standard_normal((samples, *small)).astype(np.float32)
+    x = _inputs(np.random.default_rng(case.seed), layers[0], (samples, *small))
     return _most(_deviations(copy, layers, x, PRECISIONS[case.precision]))
 
 
+def _inputs(random: np.random.Generator, first: Layer, size: Shape) -> Singles:
+    """Random images, or symbols for a first layer that looks them up."""
+    if first.op.kind == OF_SYMBOLS:
+        return random.integers(0, first.op.channels, size).astype(np.float32)
+    return random.standard_normal(size).astype(np.float32)
+
+
 def _smaller(layers: Sequence[Layer], image: Shape) -> tuple[Shape, int]:
-    """The smallest images with which no map becomes too small, and the number of them."""
+    """The smallest images with which no map becomes too small, and the number of them; of sequences short ones."""
+    if layers[0].op.kind == OF_SYMBOLS:
+        return (*image[:2], min(image[2], PLACES)), SAMPLES
     sides = [2**power for power in range(2, max(image[1:]).bit_length())]
     fixed = any(layer.op.kind == "upsample" for layer in layers)
     tried = [] if fixed else [(image[0], *(min(side, whole) for whole in image[1:])) for side in sides]
@@ -184,7 +197,7 @@ def _in_fp64(copy: Layers) -> Layers:
 def _outputs_of_layers(
     module: Layers, layers: Sequence[Layer], images: Doubles, change: float = 0.0
 ) -> list[tuple[str, Doubles]]:
-    """Outputs of the layers with parameters, in their order; with changes of them by random numbers, if asked for."""
+    """Outputs of the layers that are sub-modules, in their order; with changes of them by random numbers, if asked for."""
     found: dict[str, list[Doubles]] = {}
     generator = torch.Generator().manual_seed(1)
 
@@ -202,7 +215,7 @@ def _outputs_of_layers(
     module.begin(len(layers), torch.from_numpy(images).to(_device(module)))
     for hook in hooks:
         hook.remove()
-    computing = [layer for layer in layers if layer.op.kind in WITH_PARAMETERS]
+    computing = [layer for layer in layers if layer.op.kind in COMPARED]
     names = [(layer.name, layer.shares or layer.name) for layer in computing]
     return [(name, found[part].pop(0) if found.get(part) else np.zeros(())) for name, part in names]
 

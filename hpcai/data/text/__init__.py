@@ -1,0 +1,1 @@
+"""Sequences of bytes: generated with a known entropy, or of files."""
