@@ -17,7 +17,6 @@ from hpcai.networks.layers import (
     Input,
     MaxPool,
     Op,
-    Received,
     Relu,
     Softmax,
     Upsample,
@@ -27,7 +26,7 @@ from hpcai.networks.sequences import CausalAttention, RmsNorm, SwiGlu
 from hpcai.networks.stages import Sent
 
 INDEX_BYTES = 8  # torch keeps labels and the positions of pooled maxima as int64
-FP32_BYTES, FP64_BYTES = 4, 8
+FP32_BYTES = 4
 MATCHING_BYTES = 400  # bytes for an anchor: its overlaps with 15 boxes, a few copies, and its box
 
 
@@ -63,34 +62,6 @@ def step_bytes(graph: Graph, batch: int, storage: Storage) -> int:
     Images, weights and optimiser are not in it.
     """
     return max(max(_forward(graph, batch, storage)), max(_backward(graph, batch, storage)))
-
-
-def exchange_bytes(graph: Graph, batch: int, element: int) -> int:
-    """Bytes in which a tensor-parallel network packs channels for other ranks and receives theirs.
-
-    Each rank sends and receives all channels but its own, of one pass or the other.
-    """
-    return 2 * _exchanged(graph, batch) * element
-
-
-def replayed_exchange_bytes(graph: Graph, batch: int) -> int:
-    """Bytes of an exchange of a replay: the whole tensor before and after it, and its sum in float64."""
-    return _exchanged(graph, batch) * (2 * FP32_BYTES + FP64_BYTES)
-
-
-def _exchanged(graph: Graph, batch: int) -> int:
-    """Elements of the largest tensor whose channels ranks exchange."""
-    exchanges = (layer for layer in graph.layers if isinstance(layer.op, COLLECTIVE))
-    sizes = (prod(graph.shapes[name]) for layer in exchanges for name in (layer.name, layer.inputs[0]))
-    return batch * max(sizes, default=0)
-
-
-def crossing_bytes(graph: Graph, batch: int, element: int) -> int:
-    """Bytes of what a stage of a pipeline receives and sends."""
-    names = [layer.name for layer in graph.inputs if isinstance(layer.op, Received)]
-    last = graph.layers[-1]
-    names += last.inputs if isinstance(last.op, Sent) else ()
-    return batch * sum(prod(graph.shapes[name]) for name in names) * element
 
 
 class _Saved:

@@ -6,13 +6,11 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
+from hpcai.estimate.exchanged import crossing_bytes, exchange_bytes, replayed_exchange_bytes
 from hpcai.estimate.liveness import (
     FP32_BYTES,
     INDEX_BYTES,
     Storage,
-    crossing_bytes,
-    exchange_bytes,
-    replayed_exchange_bytes,
     running_statistics,
     saved_bytes,
     step_bytes,

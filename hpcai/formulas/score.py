@@ -46,6 +46,18 @@ def above_ceiling(of: Quality, quality: float, ceiling: float, error: float, sam
     return min(LARGEST, excess / math.sqrt(variance)) if variance > 0 else LARGEST
 
 
+def paired_errors(total: float, squares: float, count: int) -> float:
+    """Standard errors by which a quality that is a mean over `count` things is below its bound; 0 if it is not.
+
+    Both are known of each thing, as in a paired test: total and squares are the sums of the differences quality - bound
+    and of their squares.
+    """
+    if total >= 0:
+        return 0.0
+    variance = max(0.0, squares / count - (total / count) ** 2) / max(1, count - 1)
+    return min(LARGEST, -total / count / math.sqrt(variance)) if variance > 0 else LARGEST
+
+
 def speedup(rate: float, first_rate: float) -> float:
     """FLOPS relative to a sweep's first case, in studies of precision and compression (HPC AI500 V3)."""
     return rate / first_rate

@@ -11,6 +11,7 @@ from hpcai.frozen.philox import Integers
 Doubles = NDArray[np.float64]
 
 TRAINING, VALIDATION = SPLITS = ("training", "validation")
+TEST = "test"  # of data that have a third split, by which the ensemble is judged at the end
 _UNIT = 2.0**-24  # rounding of fp32
 _ROUNDINGS = 8  # of a normalised value, at most
 

@@ -12,13 +12,14 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.frozen.philox import Integers, below, draws, stream
-from hpcai.frozen.samples import TRAINING, VALIDATION, Sample
+from hpcai.frozen.samples import TEST, TRAINING, VALIDATION, Sample
 
 _STREAM, _PLACES = 13, 128  # of the random numbers; of a sequence where the input says 0
 _SYMBOLS, _SWITCH, _BALLS, _CONCENTRATION = 64, 64, 4096, 4
 _RECALL = 2**32 // 10
 _APART = 2**20  # numbers of a sequence
 _NOT_COUNTED = -100
+_HALF = 0.5  # bytes are exact
 _SPLITS = {TRAINING: 1, VALIDATION: 2}
 
 
@@ -27,7 +28,7 @@ def _sample(symbols: list[int] | Integers, uncounted: int = 0) -> Sample:
     whole = np.array(symbols, np.int64)
     y = whole[1:].copy()
     y[:uncounted] = _NOT_COUNTED
-    return Sample(whole[None, None, :-1].astype(np.float64), np.zeros(1), y)
+    return Sample(whole[None, None, :-1].astype(np.float64), np.full(1, _HALF), y)
 
 
 class GeneratedTexts:
@@ -113,4 +114,4 @@ class TextFiles:
         )
         data = b"".join(name.read_bytes() for name in names)
         first, second = len(data) * 90 // 100, len(data) * 95 // 100
-        return {TRAINING: data[:first], VALIDATION: data[first:second], "test": data[second:]}
+        return {TRAINING: data[:first], VALIDATION: data[first:second], TEST: data[second:]}

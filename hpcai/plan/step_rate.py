@@ -6,20 +6,21 @@ from functools import lru_cache
 
 import numpy as np
 import torch
-from torch.nn.functional import cross_entropy
 
 from hpcai import clock, estimate
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.text.text_dataset import Text
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Rates
 from hpcai.inputfile import Case
 from hpcai.inputfile.split import Cut
-from hpcai.models.build import build, detects
+from hpcai.models.build import build, detects, looks_up
 from hpcai.networks.graph import Graph
 from hpcai.opcount import count
 from hpcai.preflight.layer_products import check, checked_operations, products_of_parts
+from hpcai.train.objective import Classification
 from hpcai.train.optimisers import build_optimiser
 from hpcai.train.precision import apply
 from hpcai.update_rules import rule_of
@@ -33,7 +34,7 @@ LONG = 2.0  # seconds of a step that hide one-time costs
 
 
 def seconds(
-    case: Case, dataset: Dataset | Weather, graph: Graph, shard: Shard, device: torch.device, crowd: float
+    case: Case, dataset: Dataset | Weather | Text, graph: Graph, shard: Shard, device: torch.device, crowd: float
 ) -> dict[str, float]:
     """Seconds of a case by phase, from short steps of its network here; `crowd` ranks share a processor."""
     per_image = count(graph, "model").total
@@ -51,7 +52,7 @@ def seconds(
     return {phase: taken * crowd for phase, taken in found.items()}
 
 
-def _generation_seconds(case: Case, dataset: Dataset | Weather) -> float:
+def _generation_seconds(case: Case, dataset: Dataset | Weather | Text) -> float:
     """Seconds to generate a frame of generated weather; 0 for other data."""
     if not isinstance(dataset, Weather) or case.dataset != GENERATED:
         return 0.0
@@ -65,13 +66,14 @@ def probe(graph: Graph, batch: int, rule: UpdateRule, precision: str, device: to
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
     apply(precision, module, device)
     optimiser = build_optimiser(rule, module, RATE)
-    x = torch.randn(batch, *graph.shapes[graph.layers[0].name], device=device)
+    size = (batch, *graph.shapes[graph.layers[0].name])
+    x = torch.zeros(size, device=device) if looks_up(graph) else torch.randn(size, device=device)
     x = x.to(memory_format=torch.channels_last)
-    y = torch.zeros(batch, dtype=torch.int64, device=device)
+    y = torch.zeros(batch, *graph.shapes[graph.layers[-1].name][:-1], dtype=torch.int64, device=device)
     nothing = torch.full((batch, 1, 5), -1.0, device=device)  # boxes to detect
 
     def backward() -> None:
-        loss = module(x, nothing).sum() if detects(graph) else cross_entropy(module(x), y)
+        loss = module(x, nothing).sum() if detects(graph) else Classification(0.0)(module, x, y, 0)
         loss.backward()
 
     def update() -> None:

@@ -5,6 +5,7 @@ import torch
 from hpcai import estimate
 from hpcai.data.image_dataset import Dataset
 from hpcai.data.order import Shard
+from hpcai.data.text.text_dataset import Text
 from hpcai.data.weather.weather_dataset import Weather
 from hpcai.estimate import Facts, Rank
 from hpcai.estimate.communication import exposed
@@ -18,7 +19,7 @@ from hpcai.train.precision import PRECISIONS
 from hpcai.workloads.registry import workload
 
 PURPOSES = {
-    "data": "images and labels kept in memory",
+    "data": "images and labels, or bytes, kept in memory",
     "samples": "records of delivered and drawn samples, and of step times",
     "weights": "weights and statistics",
     "optimiser": "state of the optimiser",
@@ -38,7 +39,7 @@ PURPOSES = {
 }
 
 
-def facts(case: Case, dataset: Dataset | Weather, device: torch.device) -> Facts:
+def facts(case: Case, dataset: Dataset | Weather | Text, device: torch.device) -> Facts:
     """Properties of a training, besides its settings and network, on which its memory depends."""
     copies = 1 if case.stage == "none" else 2  # indexes of a staged copy and of the files themselves
     return Facts(

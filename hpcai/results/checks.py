@@ -41,7 +41,7 @@ def training_checks(
         declared.VALIDATED.of(work.validation_miscounted),
         *evaluated(raw.evaluation_deviation),
         *recounted(raw.delivered, quality.unconfirmed),
-        leak(of, raw.dataset, of.best([quality.quality, quality.member_min, quality.member_max]), quality.evaluated),
+        of_ceiling(of, raw.dataset, quality),
         *apart(raw.replay, quality.disagreement),
         *within_bound(scores.flops / (case.groups * case.degree), scores.rank_bound, before.processor),
         *accounted(raw.accounting),
@@ -129,6 +129,13 @@ def not_executed(operations: Operations) -> float:
     """Credited minus executed operations, in samples."""
     claimed = operations.credited + operations.skipped
     return abs(claimed - operations.executed) / operations.per_sample
+
+
+def of_ceiling(of: Quality, dataset: Dataset, found: Qualities) -> Check:
+    """Check of the qualities of the models and the ensemble."""
+    if found.beyond is not None:
+        return declared.CEILING.of(found.beyond)
+    return leak(of, dataset, of.best([found.quality, found.member_min, found.member_max]), found.evaluated)
 
 
 def leak(of: Quality, dataset: Dataset, reached: float, evaluated: int) -> Check:

@@ -7,7 +7,8 @@ class Qualities(NamedTuple):
     """Qualities of the ensemble and of its models.
 
     out_of_bag and disagreement are None of one model. evaluated: how many things a quality is the share of.
-    unconfirmed: figures of the ensemble that a second implementation counts otherwise.
+    unconfirmed: figures of the ensemble that a second implementation counts otherwise. beyond: the most standard errors
+    by which a quality is better than the ceiling, where ceiling and quality are of the same things; else None.
     """
 
     quality: float
@@ -19,3 +20,4 @@ class Qualities(NamedTuple):
     disagreement: float | None
     evaluated: int
     unconfirmed: int = 0
+    beyond: float | None = None

@@ -37,11 +37,12 @@ def training_row(
     counted: Operations,
     quality: Qualities,
     scores: TrainingScores,
-    rules: OfficialRules,
+    rules: OfficialRules | None,
 ) -> Entry:
-    """The entry of a test; `rules` are the workload's official rules."""
+    """The entry of a test; `rules` are the workload's official rules, None if it has none."""
     raw: TrainingRaw = measured.raw
     checks = training_checks(case, raw, counted, quality, scores)
+    passed = verdict(checks)
     return row(
         kind,
         case,
@@ -52,7 +53,7 @@ def training_row(
         operations=counted,
         checks=checks,
         scores=scores,
-        eligible=official(case, raw, verdict(checks), rules),
+        eligible=official(case, raw, passed, rules) if rules else eligibility.without_rules(passed == "PASSED"),
         phases=raw.phases,
     )
 

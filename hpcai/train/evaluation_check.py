@@ -42,8 +42,9 @@ def _deviation(trained: Training, validation: Validation, step: int, rounding: f
     trained.state.module.eval()
     outputs, simple = trained.execution.eval_module(x), _by_simple_path(trained, x, y)
     trained.state.module.train()
+    outputs, simple = outputs.flatten(0, -2), [exact.flatten(0, -2) for exact in simple]  # places of sequences
     classes = validation.content.classes_of(indices)
-    found = outputs.argmax(1) if classes is None else classes  # a resumed run may have validated nothing
+    found = outputs.argmax(1) if classes is None else classes.flatten()  # a resumed run may have validated nothing
     worst = [_worst(outputs, exact) / rounding for exact in simple]
     possible = all(_possible(found, exact, rounding) for exact in simple)
     return max(worst, default=0.0) if possible else LARGEST
@@ -78,7 +79,7 @@ def _possible(classes: Tensor, exact: Tensor, rounding: float) -> bool:
     Samples without finite outputs are left out.
     """
     finite = exact.isfinite().all(1)
-    known, found = exact[finite].double(), classes[finite]
+    known, found = exact[finite].double(), classes[finite].long()
     lacking = known.max(1).values - known.gather(1, found[:, None])[:, 0]
     return bool((lacking <= 2 * rounding * _size(known)).all())
 

@@ -11,7 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from hpcai.data.philox import Integers
-from hpcai.frozen.samples import TRAINING, VALIDATION, Labelled
+from hpcai.frozen.samples import TEST, TRAINING, VALIDATION, Labelled
 from hpcai.train.content_findings import ContentFindings
 from hpcai.train.predictions import Predictions
 from hpcai.train.sample_copies import ContentSum, Copied, SampleCopies
@@ -26,9 +26,11 @@ if TYPE_CHECKING:
 class EvaluationContent:
     """The check of one rank's passes over the validation split, and of the evaluation out of bag."""
 
-    def __init__(self, given: ModelInput, validation_samples: int, findings: ContentFindings) -> None:
+    def __init__(
+        self, given: ModelInput, validation_samples: int, findings: ContentFindings, test_samples: int = 0
+    ) -> None:
         self._given, self.findings = given, findings
-        self._sizes = {TRAINING: given.samples, VALIDATION: validation_samples}
+        self._sizes = {TRAINING: given.samples, VALIDATION: validation_samples, TEST: test_samples}
         self._copies, self._sum, self._predictions = SampleCopies(), ContentSum(), Predictions()
         self._split, self._step, self._name = "", -1, ""
 

@@ -26,12 +26,15 @@ class Objective(Protocol):
 
 @dataclass(frozen=True)
 class Classification:
-    """Cross entropy of the logits, float[N, classes], with the labels, int64[N]; `smoothing` is the label smoothing."""
+    """Cross entropy of the logits, float[N, classes], with the labels, int64[N]; `smoothing` is the label smoothing.
+
+    Of sequences, of the logits float[N, S, classes] of all places with the labels int64[N, S].
+    """
 
     smoothing: float
 
     def __call__(self, network: Network, x: Tensor, y: Tensor, step: int) -> Tensor:
-        return cross_entropy(network(x), y, label_smoothing=self.smoothing)
+        return cross_entropy(network(x).flatten(0, -2), y.flatten(), label_smoothing=self.smoothing)
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,8 @@ class CurvePoint:
     seconds: of training and validation until its end, of the slowest rank. loss: mean training loss of the epoch, None
     where it or an output is not finite. counted, fingerprint: samples evaluated, and which. correct: of classifiers;
     average_precision: of each class, of detectors. validation_loss: of a validation with losses, None where not finite.
+    Of language models: -log2 of the probability of all `predicted` bytes; differences of sequences from the bits by
+    their source, their sum and that of their squares, where it is known.
     """
 
     epoch: int
@@ -30,6 +32,10 @@ class CurvePoint:
     correct: int | None = None
     average_precision: tuple[float | None, ...] | None = None
     validation_loss: float | None = None
+    bits: float | None = None
+    predicted: int | None = None
+    differences: float | None = None
+    difference_squares: float | None = None
 
 
 class Snapshot(TypedDict):

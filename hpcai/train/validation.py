@@ -33,7 +33,8 @@ class ValidationResult:
 
     counted, fingerprint: samples evaluated, and which (modulo 2^63). not_finite: outputs that are not finite numbers; a
     model has diverged even if that was in its last step. correct: samples classified correctly; average_precision: of
-    each class, of detectors. loss: mean cross-entropy, of a validation with losses.
+    each class, of detectors. loss: mean cross-entropy, of a validation with losses. bits and what follows: of language
+    models, as in CurvePoint.
     """
 
     counted: int
@@ -42,13 +43,18 @@ class ValidationResult:
     correct: int | None = None
     average_precision: tuple[float | None, ...] | None = None
     loss: float | None = None
+    bits: float | None = None
+    predicted: int | None = None
+    differences: float | None = None
+    difference_squares: float | None = None
 
     def point(self, epoch: int, seconds: float, loss: float | None) -> CurvePoint:
         """The entry of the curve; `loss` is the training's, None where it is not finite."""
         # finite outputs may differ by more than exp takes
         finite = not self.not_finite and isfinite(self.loss or 0.0)
         counts = self.counted, self.fingerprint, self.correct, self.average_precision
-        return CurvePoint(epoch, seconds, loss if finite else None, *counts, self.loss if finite else None)
+        of_bits = self.bits, self.predicted, self.differences, self.difference_squares
+        return CurvePoint(epoch, seconds, loss if finite else None, *counts, self.loss if finite else None, *of_bits)
 
 
 def _never() -> bool:

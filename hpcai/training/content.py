@@ -30,7 +30,8 @@ def check_contents(training: Training, case: Case, dataset: Any, settings: Setti
     )
     findings = training.checks.contents
     training.checks.audited.content = TrainingContent(given, findings)
-    training.validation.content = EvaluationContent(given, len(dataset.validation), findings)
+    test = getattr(dataset, "test", None)
+    training.validation.content = EvaluationContent(given, len(dataset.validation), findings, len(test or ()))
 
 
 def data_content(case: Case, dataset: Any, group: Group) -> DataContent:

@@ -18,6 +18,7 @@ PACKAGES = (
     "hpcai.workloads.health",
     "hpcai.workloads.ensemble",
     "hpcai.workloads.weather",
+    "hpcai.workloads.language",
     "hpcai.workloads.nas",
 )
 FURTHER = "HPCAI_WORKLOADS"  # environment variable with further packages, separated by commas
