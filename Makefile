@@ -101,7 +101,7 @@ faults: $(DEVELOPER) ## list the faults that tests plant, to compare before and 
 golden: $(DEVELOPER) ## renew the stored results of tests/golden/, after an intended change of the output
 	made=$$(mktemp -d)
 	trap 'rm -rf "$$made"' EXIT
-	for folder in "$$PWD/tests/golden" "$$PWD/tests/golden/weather"; do
+	for folder in "$$PWD/tests/golden" "$$PWD/tests/golden/weather" "$$PWD/tests/golden/language"; do
 		(cd "$$made" && "$$OLDPWD/.venv/bin/mpirun" -np 2 "$$OLDPWD/.venv/bin/python" "$$OLDPWD/bench.py" "$$folder/input.dat")
 		for file in "$$folder"/*.*; do
 			case $$file in */input.dat) ;; *) mv "$$made"/results/*/"$${file##*/}" "$$file" ;; esac

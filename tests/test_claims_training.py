@@ -1,7 +1,7 @@
 """Claims about trainings: the examples fulfil all of them, and each counterexample violates its claim."""
 
 import pytest
-from examples import ensemble, weather
+from examples import ensemble, language, weather
 from sample_records import altered as altered_record
 
 from hpcai.results.claim import Claim, Claims, Subject, violated
@@ -12,6 +12,8 @@ EXAMPLES = {
     ("ensemble", "STOPPED_CLAIMS"): ensemble.STOPPED_EXAMPLES,
     ("weather", "CLAIMS"): weather.EXAMPLES,
     ("weather", "STOPPED_CLAIMS"): weather.STOPPED_EXAMPLES,
+    ("language", "CLAIMS"): language.EXAMPLES,
+    ("language", "STOPPED_CLAIMS"): language.STOPPED_EXAMPLES,
 }
 Which = tuple[str, str]
 

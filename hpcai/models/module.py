@@ -123,8 +123,8 @@ def initialise(module: nn.Module, generator: torch.Generator) -> None:
             nn.init.normal_(module.weight, std=module.in_features**-0.5, generator=generator)
         case RmsNorm():
             nn.init.ones_(module.weight)
-    if isinstance(getattr(module, "bias", None), Tensor):
-        nn.init.zeros_(module.bias)
+    if isinstance(bias := getattr(module, "bias", None), Tensor):
+        nn.init.zeros_(bias)
 
 
 def submodule(op: Op, source: Shape) -> nn.Module:

@@ -17,9 +17,9 @@ class Executed:
     a call adds its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output.
     After its backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its
     input if needed; attention, which has no weights, adds as many for each of both operands of its products if the
-    layer before it has a gradient. Backward passes follow in the order of the calls. A shape not counted before adds nothing, nor does
-    a backward pass that did not run. Takes some microseconds a step, whatever executes the layers, and never
-    synchronises. `uncounted` layers are left out.
+    layer before it has a gradient. Backward passes follow in the order of the calls. A shape not counted before adds
+    nothing, nor does a backward pass that did not run. Takes some microseconds a step, whatever executes the layers,
+    and never synchronises. `uncounted` layers are left out.
     """
 
     def __init__(self, module: nn.Module, uncounted: Container[str] = ()) -> None:

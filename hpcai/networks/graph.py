@@ -19,7 +19,7 @@ from hpcai.networks.layers import Input, Op, Received, Shape, Softmax
 class Layer:
     """One layer: its name (an identifier), what it computes, and the names of the layers it reads.
 
-    `shares` names an earlier layer, if any, that lends to this op and has as many weights: this one computes with these.
+    `shares` names an earlier layer, if any, whose op lends its weights to this one, which has as many.
     """
 
     name: str

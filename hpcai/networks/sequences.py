@@ -77,7 +77,7 @@ class CausalAttention(Op):
 
 @dataclass(frozen=True, slots=True)
 class SwiGlu(Op):
-    """silu(a) b of rows that have a and b side by side (Shazeer, GLU Variants Improve Transformer, 2020, equation 6)."""
+    """silu(a) b of rows that have a and b side by side (Shazeer, GLU Variants Improve Transformer, 2020, eq. 6)."""
 
     kind: ClassVar[str] = "swiglu"
 

@@ -197,7 +197,7 @@ def _in_fp64(copy: Layers) -> Layers:
 def _outputs_of_layers(
     module: Layers, layers: Sequence[Layer], images: Doubles, change: float = 0.0
 ) -> list[tuple[str, Doubles]]:
-    """Outputs of the layers that are sub-modules, in their order; with changes of them by random numbers, if asked for."""
+    """Outputs of the layers that are sub-modules, in their order; with random changes of them, if asked for."""
     found: dict[str, list[Doubles]] = {}
     generator = torch.Generator().manual_seed(1)
 

@@ -21,11 +21,14 @@ _TABLE = {
         nnpack_spatial_convolution convolution_pointwise""",
     MATRIX: """
         linear linear_pointwise mkldnn_linear mkl_linear matmul mm addmm addmm_activation addmv mv bmm baddbmm
+        scaled_dot_product_attention scaled_dot_product_flash_attention scaled_dot_product_flash_attention_for_cpu
+        scaled_dot_product_efficient_attention scaled_dot_product_cudnn_attention scaled_dot_product_attention_math
+        flash_attention_forward efficient_attention_forward cudnn_attention_forward
         scaled_mm int_mm dense dense_input dense_weight GeneratedBackwardFor_hpcai_dense_default""",
     ELEMENTWISE: """
         add sub rsub mul div neg addcmul addcdiv lerp relu threshold clamp clamp_min clamp_max masked_fill where
         maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log log2 floor remainder nan_to_num
-        sigmoid tanh gelu silu smooth_l1_loss binary_cross_entropy_with_logits log_sigmoid log_sigmoid_forward
+        sigmoid tanh gelu silu sin cos smooth_l1_loss binary_cross_entropy_with_logits log_sigmoid log_sigmoid_forward
         eq ne lt le gt ge bitwise_not bitwise_and bitwise_or logical_not logical_and logical_or
         __and__ __or__ isfinite isnan""",
     NORMALISATION: """
@@ -33,10 +36,10 @@ _TABLE = {
         batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_with_update batch_norm_no_update
         native_batch_norm native_batch_norm_legit cudnn_batch_norm miopen_batch_norm sync_batch_norm
         batch_norm_known GeneratedBackwardFor_hpcai_batch_norm_default
-        layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
+        rms_norm fused_rms_norm layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
     OTHER: """
         max_pool2d max_pool2d_with_indices mkldnn_max_pool2d avg_pool2d adaptive_avg_pool2d mean
-        upsample_bilinear2d upsample_nearest2d
+        upsample_bilinear2d upsample_nearest2d embedding embedding_dense result_type type_as
         cross_entropy_loss log_softmax softmax nll_loss nll_loss_nd nll_loss_forward sum argmax max all any
         empty empty_like empty_strided new_empty new_empty_strided zeros zeros_like ones ones_like full new_zeros
         zero fill copy copy_from to to_copy clone contiguous resize resize_as set record_stream

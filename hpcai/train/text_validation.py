@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable
 from math import log
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -62,10 +62,10 @@ class TextValidation:
         counts = np.array([len(indices), fingerprint(indices), not_finite], np.uint64)
         group.model.Allreduce(counts.copy(), counts)
         counted, prints, infinite = map(int, counts)
-        whole = Sums(*group.model.allreduce(np.array(sums)).tolist())
-        return ValidationResult(counted, prints % (1 << 63), infinite, **self.named(whole))
+        named: Any = self.named(Sums(*group.model.allreduce(np.array(sums)).tolist()))
+        return ValidationResult(counted, prints % (1 << 63), infinite, **named)
 
-    def named(self, sums: Sums) -> dict[str, float | int | None]:
+    def named(self, sums: Sums) -> dict[str, float | None]:
         """Sums by the names of a curve's entry; no differences where the source is not known."""
         known = self.loader.split.bits(np.empty(0, np.int64)) is not None
         return {

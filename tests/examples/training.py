@@ -4,7 +4,7 @@ from typing import Any
 
 from msgspec import convert
 from sample_records import altered, plain
-from small_run import GOLDEN, WEATHER
+from small_run import GOLDEN
 
 from examples.delivered import with_delivered
 from hpcai.claims.kernel_choice_claims import batch_norms
@@ -52,7 +52,8 @@ STAGED = together(
 
 def stored(workload: str) -> list[Subject]:
     """The stored tests of a workload, two grids."""
-    subjects = subjects_of(load((WEATHER if workload == "weather" else GOLDEN) / "result.json"))
+    own = GOLDEN / workload
+    subjects = subjects_of(load((own if own.is_dir() else GOLDEN) / "result.json"))
     fitting = together(with_loading, with_delivered)
     return [Subject(each.case, altered(each.entry, fitting), each.environment) for each in subjects]
 

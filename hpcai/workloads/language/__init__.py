@@ -7,7 +7,7 @@ DECODERS = (
     *("decoder4x128", "decoder2x64", "decoder6x256", "decoder12x512"),
     *("decoder12x768", "decoder24x1024", "decoder32x4096"),
 )
-QUALITY = Quality("bits per byte", larger_is_better=False, highest=8.0)
+QUALITY = Quality("bpb", larger_is_better=False, highest=8.0)
 WORKLOAD = Workload(
     SectionDeclaration(
         "language",

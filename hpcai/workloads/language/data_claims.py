@@ -45,7 +45,7 @@ def predicted(case: Case, dataset: Dataset) -> int:
 def text_data(where: str = "raw.") -> tuple[Claim, ...]:
     """Claims about the description of sequences; `where` is its path in the entry."""
     return (
-        *described(known, where),
+        *described(known, where, generated=FILES),
         Claim(
             "dataset: sequences of RESOLUTION bytes",
             lambda subject: dataset_of(subject).shape == (1, 1, subject.case.resolution or PLACES),

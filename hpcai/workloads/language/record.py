@@ -58,8 +58,8 @@ class LanguageRaw(TrainingRaw, kw_only=True):
     below: Annotated[
         NonNegative | None,
         about(
-            "the most paired standard errors by which a model was below the source's entropy in a validation; null where "
-            "the source is not known"
+            "the most paired standard errors by which a model was below the source's entropy in a validation; null "
+            "where the source is not known"
         ),
     ]
     ensemble: Annotated[LanguageEnsemble, about("the models together")]
