@@ -19,7 +19,7 @@ from planted import CLASSES  # noqa: E402
 TABLES_IN = (
     "test_faults", "test_gradient_faults", "test_kernel_faults", "test_weather_planted", "test_pipeline_training",
     "test_tensor_optimisers", "test_tensor_training", "test_step_faults", "test_content_faults", "test_vote_faults",
-    "test_network_faults", "test_workload_nas_faults", "test_search_resume",
+    "test_network_faults", "test_workload_nas_faults", "test_search_resume", "test_language_faults",
 )  # fmt: skip
 PROGRAM = "tests/fault_table.py"
 HEAD = "| fault | class | found by |\n|---|---|---|\n"

@@ -69,21 +69,19 @@ class GeneratedTexts:
         return found
 
     @cached_property
-    def _urns(self) -> list[list[int]]:
-        numbers = np.arange(_SYMBOLS * _BALLS)
-        words = draws(self._seed, stream(_STREAM, 0, 0), numbers)
-        colours = below(_SYMBOLS, self._seed, stream(_STREAM, 0, 1), numbers).tolist()
-        rows = [slice(row * _BALLS, (row + 1) * _BALLS) for row in range(_SYMBOLS)]
-        return [_urn(words[row], colours[row]) for row in rows]
+    def _urns(self) -> list[bytes]:
+        """The balls of each row."""
+        return [_urn(self._seed, np.arange(row * _BALLS, (row + 1) * _BALLS)) for row in range(_SYMBOLS)]
 
 
-def _urn(words: list[int], colours: list[int]) -> list[int]:
+def _urn(seed: int, numbers: Integers) -> bytes:
     """The balls of a row: each of a new colour, or of that of an earlier one."""
-    balls: list[int] = []
-    for drawn, (word, colour) in enumerate(zip(words, colours, strict=True)):
+    balls = bytearray()
+    colours = below(_SYMBOLS, seed, stream(_STREAM, 0, 1), numbers).tolist()
+    for drawn, (word, colour) in enumerate(zip(draws(seed, stream(_STREAM, 0, 0), numbers), colours, strict=True)):
         chosen = (word >> 32) * (_CONCENTRATION + drawn) >> 32
         balls.append(colour if chosen < _CONCENTRATION else balls[chosen - _CONCENTRATION])
-    return balls
+    return bytes(balls)
 
 
 class TextFiles:

@@ -19,7 +19,7 @@ MODULES = (
     "training_faults", "evaluation_faults", "data_faults", "rank_faults", "precision_faults", "detection_faults",
     "kernel_faults", "gradient_faults", "optimiser_faults", "shard_faults", "stage_faults", "clock_faults",
     "step_faults", "judgement_faults", "content_faults", "recipe_faults", "limit_faults", "vote_faults",
-    "network_faults",
+    "network_faults", "language_faults",
 )
 
 ENTROPY = 1  # from which audited steps are drawn: the same in every run, so that a fault in one step is met or not

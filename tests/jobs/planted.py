@@ -52,6 +52,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "initial_weights_uniform",
             "scales_of_batch_norm_halved",
         ),
+        "language_faults": ("positions_left_out", "mask_off_by_one"),
     },
     "gradients": {
         "rank_faults": (
@@ -101,6 +102,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         "rank_faults": ("shard_of_another_rank", "sample_trained_twice", "first_batch_again_and_again"),
         "training_faults": ("model_trained_on_all_samples",),
         "staging_faults": ("full", "spoiled_later"),
+        "language_faults": ("next_bytes_of_another_sequence",),
         "content_faults": (
             "validation_images_in_training",
             "every_tenth_image_of_validation",
@@ -172,6 +174,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             *("ensemble_counts_more_correct", "vote_counted_twice", "disagreement_doubled", "out_of_bag_in_the_bag"),
             "members_counted_more",
         ),
+        "language_faults": ("half_of_the_bits",),
         "content_faults": ("validation_on_training_images", "last_validation_on_half_of_the_samples"),
         "evaluation_faults": (
             *("sample_evaluated_twice", "batch_not_asked_for", "sample_evaluated_twice_by_the_ensemble"),

@@ -1,0 +1,55 @@
+"""Faults in language models: what attention sees, what follows a byte, what bits are counted."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import torch
+from planting import Fault, replaced
+from torch import Tensor
+from torch.nn import functional
+
+from hpcai.data.text.text_loader import Loader
+from hpcai.models import sequence_layers
+from hpcai.train import text_validation
+
+
+def positions_left_out() -> Fault:
+    """Queries and keys are not rotated by their places."""
+    return replaced(sequence_layers, "rotated", lambda genuine: lambda heads: heads)
+
+
+def mask_off_by_one() -> Fault:
+    """Each place attends to the next one as well, which is the byte that it should predict."""
+
+    def make(genuine: Callable[..., Tensor]) -> Any:
+        def attention(queries: Tensor, keys: Tensor, values: Tensor, is_causal: bool) -> Tensor:
+            places = queries.shape[2]
+            seen = torch.ones(places, places, dtype=torch.bool, device=queries.device).tril(1)
+            return genuine(queries, keys, values, attn_mask=seen)
+
+        return attention
+
+    return replaced(functional, "scaled_dot_product_attention", make)
+
+
+def next_bytes_of_another_sequence() -> Fault:
+    """The bytes that follow are those of another sequence of the batch."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def load(loader: Loader, indices: Any) -> Any:
+            batch = genuine(loader, indices)
+            return replace(batch, labels=batch.labels.roll(1, 0))
+
+        return load
+
+    return replaced(Loader, "_load", make)
+
+
+def half_of_the_bits() -> Fault:
+    """Validations count half of the bits of each sequence, the evaluation of the ensemble all."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        return lambda logits, y: genuine(logits, y) / 2
+
+    return replaced(text_validation, "costs", make)
