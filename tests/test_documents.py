@@ -65,7 +65,10 @@ def blocks(document: Path) -> Iterator[Block]:
 
 BLOCKS = [block for document in DOCUMENTS for block in blocks(document)]
 # Runs of other documents, other files and more ranks are variations of those in README.md.
-VARIATIONS = ("docs/FIGURES.md", "docs/LANGUAGE.md", "docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md", "inputs/README.md")
+VARIATIONS = (
+    *("docs/FIGURES.md", "docs/LANGUAGE.md", "docs/RULES.md", "docs/TUNING.md", "docs/WEATHER.md"),
+    "inputs/README.md",
+)
 IN_CI = ("README.md", "CONTRIBUTING.md", "docs/OPERATING.md", "docs/RANKING.md")
 
 
