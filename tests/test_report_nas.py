@@ -115,7 +115,7 @@ def test_repetitions_are_summarised() -> None:
 
 
 def test_the_explanation_names_the_workload() -> None:
-    assert "workload (1 ensemble, 2 weather, 3 nas)" in files.report(result_of(searched()))
+    assert "workload (3 nas)" in files.report(result_of(searched()))
 
 
 def test_the_csv_file_of_trials() -> None:

@@ -1,6 +1,8 @@
 """`python -P -m hpcai.opcount NETWORK --image 224 --rule model`: a table of operations per image, or one JSON object.
 
-A detector needs no more than its name: it is counted for climate fields, part by part, by all rules.
+A detector needs no more than its name: it is counted for climate fields, part by part, by all rules. A language model
+is counted for a sequence of bytes, `--image 1x512`; 6 operations a parameter and byte, a common approximation, stand
+below its table (Kaplan et al., Scaling Laws for Neural Language Models, 2020, section 2.1).
 """
 
 import argparse
@@ -11,7 +13,7 @@ from dataclasses import asdict
 from typing import NoReturn
 
 from hpcai.errors import InputError
-from hpcai.networks import DETECTING, NAMES, VARIANTS, build
+from hpcai.networks import DECODING, DETECTING, NAMES, VARIANTS, build
 from hpcai.networks.faster_rcnn import PARTS, part
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Pair
@@ -19,6 +21,8 @@ from hpcai.opcount import RULES, Count, LayerCount, count
 
 IMAGES = {"channels": 3, "classes": 1000}
 FIELDS = {"image": (768, 1152), "channels": 16, "classes": 4}  # of the published ExtremeWeather set
+SEQUENCES = {"image": (1, 512), "channels": 1, "classes": 256}  # of bytes
+APPROXIMATION = 6  # operations of a parameter and byte, forward and backward
 
 
 class _OneLineParser(argparse.ArgumentParser):
@@ -39,14 +43,14 @@ def main(argv: Sequence[str] | None = None) -> None:
         print("\n".join(_parts(asked, graph)))
         return
     counted = count(graph, asked.rule)
-    print(json.dumps(_document(asked, counted)) if asked.json else "\n".join(_table(asked, counted)))
+    print(json.dumps(_document(asked, counted)) if asked.json else "\n".join(_table(asked, graph, counted)))
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _OneLineParser(
         prog="hpcai.opcount", description="Operations of one training image, by rule and kind of layer."
     )
-    parser.add_argument("network", metavar="NETWORK", help=", ".join((*NAMES, *DETECTING)))
+    parser.add_argument("network", metavar="NETWORK", help=", ".join((*NAMES, *DETECTING, *DECODING)))
     parser.add_argument("--image", type=_image, metavar="SIZE", help="224, or height x width: 224x160")
     parser.add_argument("--variant", choices=VARIANTS, default="v1.5", help="default v1.5")
     parser.add_argument("--classes", type=_whole, metavar="N", help="default 1000, of detectors 4")
@@ -59,7 +63,7 @@ def _parser() -> argparse.ArgumentParser:
 def _complete(parser: argparse.ArgumentParser, asked: argparse.Namespace) -> None:
     """Set missing arguments to their defaults; an error where there is none."""
     detects = asked.network in DETECTING
-    for name, default in (FIELDS if detects else IMAGES).items():
+    for name, default in (FIELDS if detects else SEQUENCES if asked.network in DECODING else IMAGES).items():
         if getattr(asked, name) is None:
             setattr(asked, name, default)
     needed = [] if detects and not asked.json else ["rule"]
@@ -96,13 +100,22 @@ def _document(asked: argparse.Namespace, counted: Count) -> dict[str, object]:
     }
 
 
-def _table(asked: argparse.Namespace, counted: Count) -> list[str]:
+def _table(asked: argparse.Namespace, graph: Graph, counted: Count) -> list[str]:
     title = f"{_title(asked)} by rule {counted.rule}"
     header = f"{'kind':<12}{'layers':>7}{'forward':>20}{'backward':>20}{'total':>20}{'GFLOP':>14}"
     kinds = {layer.kind: [row for row in counted.layers if row.kind == layer.kind] for layer in counted.layers}
     rule = "-" * len(header)
     rows = [_row(kind, layers) for kind, layers in kinds.items()]
-    return [title, "", header, rule, *rows, rule, _row("total", counted.layers)]
+    return [title, "", header, rule, *rows, rule, _row("total", counted.layers), *_approximated(asked, graph)]
+
+
+def _approximated(asked: argparse.Namespace, graph: Graph) -> list[str]:
+    """The approximation that is published for language models."""
+    if asked.network not in DECODING:
+        return []
+    parameters, places = sum(graph.parameters.values()), asked.image[1]
+    whole = APPROXIMATION * parameters * places
+    return [f"{APPROXIMATION} x {parameters:,} parameters x {places} bytes: {whole:,}, {whole / 1e9:.6f} GFLOP"]
 
 
 def _title(asked: argparse.Namespace) -> str:

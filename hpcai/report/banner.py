@@ -47,8 +47,8 @@ def banner(result: Result) -> str:
         *(f"Header : {free(header)}" for header in given.headers),
         LINE,
         "",
-        *_explanation(),
-        *_tables({section.name for section in given.sections}),
+        *_explanation(sections := {section.name for section in given.sections}),
+        *_tables(sections),
         "",
         "The following parameter values will be used:",
         "",
@@ -63,13 +63,16 @@ def banner(result: Result) -> str:
     return printed(lines)
 
 
-def _explanation() -> Iterator[str]:
-    """Explanation of the columns of a row, in general and for each workload."""
-    rows = [each for each in registry.workloads() if each.digit]
+def _explanation(sections: Collection[str]) -> Iterator[str]:
+    """Explanation of the columns of a row, in general and for each workload of the run.
+
+    Of others nothing is said, so that a new workload leaves the reports of all results as they are.
+    """
+    rows = [each for each in registry.workloads() if each.digit and each.name in sections]
     reductions = {REDUCTIONS[choice].digit: choice for choice in algorithms(AUTO)}
     yield HEAD
     yield from ROW_TYPE.format(
-        workloads=", ".join(f"{each.digit} {each.name}" for each in rows),
+        workloads=", ".join(f"{each.digit} {each.name}" for each in rows) or "none",
         modes=", ".join(f"{digit} {mode}" for digit, mode in enumerate(MODES, start=1)),
         reductions=", ".join(f"{digit} {choice}" for digit, choice in sorted(reductions.items())),
         precisions=", ".join(f"{each.letter} {each.name}" for each in PRECISIONS.values()),

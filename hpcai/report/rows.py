@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from hpcai.inputfile import Case
+from hpcai.networks import DECODING
 from hpcai.record.all_reduce import AllReduce, SentGradients
 from hpcai.record.check_declarations import TRAINING_CHECKS
 from hpcai.record.dataset import Dataset, Staging
@@ -75,8 +76,9 @@ def network_note(test: Row, data: Dataset, what: str = "") -> str:
     """Note on network, resolution and operations."""
     graph, operations = graph_of(Case(test.index, test.workload, test.settings), data), test.operations
     _, height, width = graph.shapes[graph.layers[0].name]
+    name, at = test.settings["NETWORK"], f"{test.settings['VARIANT']} at {height}x{width}"
     return (
-        f"Network : {what}{test.settings['NETWORK']} {test.settings['VARIANT']} at {height}x{width}, "
+        f"Network : {what}{name} {f'at {width} bytes' if name in DECODING else at}, "
         f"rule {operations.rule}: "
         f"{operations.per_sample} FLOP per sample, {operations.credited} credited"
     )

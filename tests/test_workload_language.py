@@ -1,0 +1,137 @@
+"""The workload [language] as a whole: real runs on generated text and on files, and what it refuses."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+from launch import BENCH, Finished, mpirun, run_job
+from report_readers import assert_parsers_read_it
+from tiny import CPU
+
+from hpcai.errors import InputError
+from hpcai.inputfile import parse
+from hpcai.preflight import case_checks
+from hpcai.record import schema
+from hpcai.verification import verify
+
+Json = dict[str, Any]
+
+needs_mpirun = pytest.mark.skipif(mpirun() is None, reason="NO mpirun: LANGUAGE NOT TESTED")
+INPUT = """\
+Language models
+of bytes
+[language]
+{dataset}    DATASET
+decoder2x64  NETWORK
+16           RESOLUTION
+64           SAMPLES
+1            GROUPS
+1            DEGREE
+16           BATCH
+2            EPOCHS
+"""
+
+
+class Run:
+    """A finished run: the job, its one folder of results, and the sound result in it."""
+
+    def __init__(self, folder: Path, text: str, ranks: int, *settings: str) -> None:
+        (folder / "input.dat").write_text(text)
+        self.job: Finished = run_job([BENCH, "--set", *settings], ranks, folder, env={"OMP_NUM_THREADS": "1"})
+        assert self.job.returncode == 0, self.job.stdout + self.job.stderr
+        (self.folder,) = (folder / "results").iterdir()
+        self.result: Json = json.loads((self.folder / "result.json").read_text())
+        self.tests: list[Json] = self.result["tests"]
+
+
+@pytest.fixture(scope="module")
+def generated(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two models in parallel, then one by two ranks, in fp32 and bf16."""
+    text = INPUT.format(dataset="generated")
+    return Run(tmp_path_factory.mktemp("generated"), text, 2, "GROUPS=2,1", "DEGREE=1,2", "PRECISION=fp32,bf16")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """Two models on a copy of a folder of bytes."""
+    folder = tmp_path_factory.mktemp("files")
+    (folder / "texts" / "inner").mkdir(parents=True)
+    letters = np.random.default_rng(1).choice(list(b"etaoin "), 6000).astype(np.uint8).tobytes()
+    (folder / "texts" / "one").write_bytes(letters[:2000])
+    (folder / "texts" / "inner" / "two").write_bytes(letters[2000:])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HPCAI_LOCAL", str(folder))
+        return Run(folder, INPUT.format(dataset="text:texts"), 2, "GROUPS=2", "STAGE=local", "EPOCHS=6")
+
+
+@pytest.mark.exhaustive
+@needs_mpirun
+@pytest.mark.parametrize("made", ["generated", "files"])
+def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
+    run: Run = request.getfixturevalue(made)
+    Draft202012Validator(schema.schema()).validate(run.result)
+    assert verify.differences(run.folder / "result.json") == []
+    assert_parsers_read_it(run.job.stdout, run.result)
+    assert run.job.leftovers == [] and "End of Tests." in run.job.stdout
+    assert {test["verdict"] for test in run.tests} == {"PASSED"}
+    assert {test["status"] for test in run.tests} == {"UNOFFICIAL"}
+
+
+@pytest.mark.exhaustive
+@needs_mpirun
+def test_rows_and_qualities(generated: Run) -> None:
+    assert [test["tv"] for test in generated.tests] == ["WR40S1V4", "WR40B1V4", "WR41S1V4", "WR41B1V4"]
+    assert [(test["p"], test["q"], test["n"]) for test in generated.tests] == [(2, 1, 256)] * 2 + [(1, 2, 128)] * 2
+    for test in generated.tests:
+        scores, raw = test["scores"], test["raw"]
+        found = raw["ensemble"]["validation"]
+        assert scores["quality"] == found["bits"] / found["predicted"] and found["predicted"] == 512 * 16
+        assert scores["tokens_per_second"] == pytest.approx(16 * scores["samples_per_second"])
+        assert 0 < scores["excess"] == pytest.approx(scores["quality"] / raw["dataset"]["ceiling"] - 1)
+        assert scores["valid_flops"] == pytest.approx(scores["flops"] * (scores["target"] / scores["quality"]) ** 5)
+    for two in generated.tests[:2]:
+        assert two["scores"]["quality"] < two["scores"]["member_mean"] and two["scores"]["disagreement"] > 0
+        assert two["raw"]["ensemble"]["bag_evaluated"] > 0 and two["scores"]["out_of_bag"] > 2.5
+    line = next(line for line in generated.job.stdout.splitlines() if "quality(bpb)/target" in line)
+    first = generated.tests[0]["scores"]
+    assert float(line.split()[1]) == pytest.approx(first["target"] / first["quality"], abs=1e-6)
+
+
+@pytest.mark.exhaustive
+@needs_mpirun
+def test_files_are_judged_by_their_test_bytes(files: Run) -> None:
+    (test,) = files.tests
+    ensemble, dataset = test["raw"]["ensemble"], test["raw"]["dataset"]
+    assert (dataset["name"], dataset["training_samples"], dataset["validation_samples"]) == ("text-16", 64, 36)
+    assert ensemble["test"]["predicted"] == 16 + 35 * 8 and ensemble["test"]["differences"] is None
+    assert test["scores"]["quality"] == ensemble["test"]["bits"] / ensemble["test"]["predicted"]
+    assert test["scores"]["quality"] < 7.5 and test["raw"]["staging"]["bytes"] == 6000
+    assert test["raw"]["below"] is None and dataset["ceiling"] is None
+
+
+def check(settings: list[str]) -> None:
+    """Read the input with changed settings, and check its cases."""
+    problem = parse(INPUT.format(dataset="generated").encode(), settings, 2, lambda spec: None, "input.dat")
+    case_checks.check(problem.cases(2), CPU)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        (["KERNELS=custom"], "KERNELS custom with attention and RMS norm: no custom kernels.*; allowed: vendor"),
+        (["KERNELS=auto"], "KERNELS auto with attention and RMS norm"),
+        (["PARALLEL=tensor", "DEGREE=2"], "PARALLEL tensor with .*networks are not divided; allowed: PARALLEL data"),
+        (["PARALLEL=pipeline", "DEGREE=2"], "PARALLEL pipeline with .*; allowed: PARALLEL data"),
+        (["NETWORK=resnet8"], "NETWORK: resnet8 is unknown.*decoder4x128"),
+        (["PRECISION=int8"], "PRECISION: int8 is unknown.*fp32"),
+        (["COMPILE=torch"], "COMPILE"),
+        (["TARGET=9"], "TARGET: 9 is out of range.*8.0"),
+        (["CLASSES=10"], "CLASSES: 10 is out of range"),
+    ],
+)
+def test_what_it_cannot_do_is_refused_in_one_line(settings: list[str], words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        check(settings)
