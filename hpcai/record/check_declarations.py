@@ -186,7 +186,8 @@ RECOUNTED = CheckDeclaration(
 )
 CEILING = CheckDeclaration(
     "quality above the ceiling: standard errors",
-    "generated data only: max(0, quality - ceiling) / standard error; NOT CHECKED for other data",
+    "generated data only: max(0, quality - ceiling) / standard error, of language models that of their differences "
+    "from the source sequence by sequence; NOT CHECKED for other data",
     limit=MOST_ABOVE, absent="n/a, no ceiling",
 )
 REPEATED = CheckDeclaration(

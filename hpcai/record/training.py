@@ -78,7 +78,7 @@ Value = TypeVar("Value", int, float)
 
 
 class Members(Record, Generic[Value], kw_only=True):
-    """Qualities of the models one by one: correct samples of classifiers, mean average precision of detectors."""
+    """Qualities of the models one by one: correct samples, mean average precision or bits per byte."""
 
     sum: Annotated[Value, Meta(ge=0), about("sum over the models, after the last epoch")]
     min: Annotated[Value, Meta(ge=0), about("smallest of the models after the last epoch")]
