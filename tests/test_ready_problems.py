@@ -56,7 +56,7 @@ def is_here(path):
     ("parallel", 4),
     *(
         pytest.param(name, 2, marks=pytest.mark.exhaustive)
-        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "weather")
+        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "weather", "language")
     ),
 ])
 def test_problems_can_be_planned_with_their_data(name, ranks):
