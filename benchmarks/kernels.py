@@ -1,6 +1,6 @@
-"""Our kernels against the vendor's: matrix products, products of bytes, and the convolutions of ResNet-50.
+"""Our kernels against the vendor's: matrix products, products of bytes, convolutions of ResNet-50, grouped and depth-wise.
 
-    python benchmarks/kernels.py [gemm] [bytes] [convolution] [--threads 1 2] [--batches 8 32] [--rounds 5]
+    python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [--threads 1 2] [--batches 8 32] [--rounds 5]
 
 Providers take turns in blocks: a pause in which the pools of the others go to sleep, a call that does not count, then
 calls for a while. What counts is the median over the rounds of the ratio to the faster one of the others in that round.
@@ -14,7 +14,7 @@ import statistics
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 PAUSE = 0.1  # OpenBLAS waits for work for so long with a thread on each core
 SIZES = (512, 1024, 2048, 4096)
 Calls = dict[str, Callable[[], Any]]
+# channels, pixels of a side, taps of a side, stride. 3 x 3 layers of ResNeXt-50 (32 x 4d: 32 groups), in as many groups:
+GROUPS = (2, 4, 32)
+RESNEXT = ((128, 56, 3, 1), (256, 56, 3, 2), (256, 28, 3, 1), (512, 28, 3, 2), (512, 14, 3, 1), (1024, 14, 3, 2),
+           (1024, 7, 3, 1))
+# Depth-wise layers of MobileNetV2 and of EfficientNet-B0, at 224 x 224.
+DEPTH_WISE = ((32, 112, 3, 1), (96, 112, 3, 2), (144, 56, 3, 1), (144, 56, 3, 2), (192, 28, 3, 1), (192, 28, 3, 2),
+              (384, 14, 3, 1), (576, 14, 3, 2), (960, 7, 3, 1), (144, 56, 5, 2), (240, 28, 5, 1), (480, 14, 5, 1),
+              (672, 14, 5, 2), (1152, 7, 5, 1))
 
 
 def seconds(call: Callable[[], Any], least: float) -> float:
@@ -116,6 +124,35 @@ def convolutions(batch: int, threads: int, rounds: int) -> None:
     print(f"batch {batch}, {threads} threads: mean {mean:.3f}, worst {min(found)[0]:.3f}: {min(found)[2]}", flush=True)
 
 
+def grouped(batch: int, threads: int, rounds: int) -> None:
+    """Grouped and depth-wise layers in three directions, against both layouts of torch (oneDNN)."""
+    layers = [(f"{groups} groups", layer, groups) for groups in GROUPS for layer in RESNEXT]
+    layers += [(f"depth-wise {layer[2]}x{layer[2]}", layer, layer[0]) for layer in DEPTH_WISE]
+    found: dict[str, list[tuple[float, str]]] = {}
+    for kind, (channels, side, taps, stride), groups in layers:
+        for direction, title, ratio in _layer(batch, channels, side, taps, stride, groups, threads, rounds):
+            for name in (f"{kind}, {direction}", kind.split()[-1 if groups < channels else 0], "all"):
+                found.setdefault(name, []).append((ratio, title))
+    for name, ratios in found.items():
+        mean, (worst, title) = statistics.geometric_mean(ratio for ratio, _ in ratios), min(ratios)
+        print(f"batch {batch}, {threads} threads: {name}: geometric mean {mean:.3f}, worst {worst:.3f}: {title}", flush=True)
+
+
+def _layer(
+    batch: int, channels: int, side: int, taps: int, stride: int, groups: int, threads: int, rounds: int
+) -> Iterator[tuple[str, str, float]]:
+    from hpcai.kernels import conv2d
+    from hpcai.kernels.spec import DIRECTIONS
+
+    padding = (taps // 2, taps // 2)
+    window = ((taps, taps), (stride, stride), padding, (1, 1), groups)
+    shape = conv2d.Shape(batch, channels, side, side, channels, *window)
+    calls = _directions(shape, threads)
+    for direction in DIRECTIONS:
+        title = f"{direction:<15} {channels}x{side}x{side}, {taps}x{taps}/{stride}, {groups} groups"
+        yield direction, title, told(title, conv2d.operations(shape), calls[direction], rounds)
+
+
 def _directions(shape: Any, threads: int) -> dict[str, Calls]:
     import torch
 
@@ -150,7 +187,7 @@ def _directions(shape: Any, threads: int) -> dict[str, Calls]:
 def main(arguments: Sequence[str]) -> int:
     """Run what is asked for, each number of threads in a process of its own: pools keep the size they begin with."""
     parser = argparse.ArgumentParser(description="Our kernels against the vendor's.")
-    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution"])
+    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution", "grouped"])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--rounds", type=int, default=5)
@@ -168,6 +205,9 @@ def main(arguments: Sequence[str]) -> int:
     if "convolution" in options.what:
         for batch in options.batches:
             convolutions(batch, threads, options.rounds)
+    if "grouped" in options.what:
+        for batch in options.batches:
+            grouped(batch, threads, options.rounds)
     return 0
 
 
