@@ -1,0 +1,106 @@
+"""Convolution in groups that divide a vector, depth-wise layers among them: forward pass and input gradient.
+
+Pixels are read where they lie. Blocks of channels of some rows, which stay in the cache, are computed one after the
+other. Threads divide the output rows.
+"""
+
+from typing import Any
+
+from ...cpu.blocking import largest_part
+from ...cpu.compiled import compiled
+from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.load_store import bytes_of, read
+from ...cpu.microkernel import WORD
+from ...cpu.parallel import parallel_for
+from ...cpu.workspace import workspace
+from ...spec import FORWARD
+from .. import Shape
+from .geometry import ArrayLayout, WeightLayout, weights
+from .grouped_microkernel import ENTRY, multiply_pixels
+from .grouped_plan import TILE, forward_plan, input_gradient_plan, rows_of, taps_inside
+from .grouped_weights import pack, packed_nbytes
+
+_part_size = compiled(largest_part)
+
+
+def plan_grouped(
+    direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
+) -> Any:
+    """The function that fills y, or x with its gradient, from the addresses of x, w and y."""
+    forward = direction == FORWARD
+    layer, table = forward_plan(x, y, shape) if forward else input_gradient_plan(y, x, shape)
+    own, nbytes = weights(w, 0, 1), packed_nbytes(layer)
+
+    def compute(x: int, w: int, y: int) -> None:
+        source, target = (x, y) if forward else (y, x)
+        here, memory = WeightLayout(own.address + w, *own[1:]), workspace(threads * nbytes)
+        arguments = (layer, table.ctypes.data, here, shape.kernel[1], not forward, source, target)
+        if threads == 1:
+            _compute_rows(one, *arguments, 0, layer.images * layer.rows, memory)
+        else:
+            pointer = function_pointer(_compute_rows, one, *arguments, 0, 0, memory)
+            _compute_on_threads(pointer, threads, one, *arguments, memory, nbytes)
+
+    return compute
+
+
+@compiled
+def _compute_on_threads(
+    pointer: Any, threads: Any, like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any, source: Any,
+    target: Any, memory: Any, nbytes: Any,
+) -> None:
+    tall = _part_size(layer.images * layer.rows, threads, 1)
+    arguments = (pointer, tall, like, layer, table, w, across, backwards, source, target, memory, nbytes)
+    parallel_for(_compute_part, threads, arguments)
+
+
+@compiled
+def _compute_part(
+    thread: Any, pointer: Any, tall: Any, like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any,
+    source: Any, target: Any, memory: Any, nbytes: Any,
+) -> None:
+    first = thread * tall
+    count = min(tall, layer.images * layer.rows - first)
+    if count > 0:
+        arguments = (like, layer, table, w, across, backwards, source, target, first, count, memory + thread * nbytes)
+        call_pointer(_compute_rows, pointer, arguments)
+
+
+@compiled
+def _compute_rows(
+    like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any, source: Any, target: Any, first: Any,
+    count: Any, memory: Any,
+) -> None:
+    """Some output rows, counted through all images, by one thread."""
+    pack(like, layer, w, across, backwards, memory)
+    row, end, apart = first, first + count, layer.taps * layer.group * layer.block
+    while row < end:
+        image, output = divmod(row, layer.rows)
+        rows = min(layer.strip, end - row, layer.rows - output)
+        seen, made, packed = source + image * layer.source_image, target + image * layer.target_image, memory
+        for begin in range(0, layer.nbytes, layer.block):
+            at = min(begin, layer.nbytes - layer.block)
+            for phase in range(layer.phases):
+                _compute_strip(like, layer, table, phase, output, rows, seen + at, made + at, packed)
+            packed += apart
+        row += rows
+
+
+@compiled
+def _compute_strip(
+    like: Any, layer: Any, table: Any, phase: Any, output: Any, count: Any, source: Any, target: Any, packed: Any
+) -> None:
+    """A block of channels of some output rows of a phase."""
+    rows = rows_of(table, phase)
+    for row in range(output, min(output + count, rows.outputs)):
+        first, taps = taps_inside(rows, row)
+        seen = source + (row * rows.stride + rows.start) * rows.source_row
+        made = target + rows.target + row * rows.target_row
+        for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
+            x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
+            entries, across = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD)
+            entries += first * across * ENTRY * WORD
+            multiply_pixels(
+                like, layer.group, layer.vectors, height, x, rows.apart, entries, taps * across, packed, y,
+                rows.target_pixel,
+            )
