@@ -21,7 +21,7 @@ from ..gemm.cpu.int8_packing import WORD
 from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
-from .cpu import depthwise
+from .cpu import depthwise, grouped_plan
 from .cpu.direct import fits_direct, plan_direct
 from .cpu.geometry import (
     ArrayLayout,
@@ -34,6 +34,7 @@ from .cpu.geometry import (
     input_gradient_correlations,
     weights,
 )
+from .cpu.grouped import plan_grouped
 from .cpu.implicit_gemm import plan_implicit_gemm
 from .cpu.weight_gradient import plan_weight_gradient
 from .cpu.weight_gradient_few_channels import plan_weight_gradient_few_channels
@@ -70,7 +71,7 @@ def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int = 1) -> 
 
 def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
     """Compute one of x, w and y from the other two; y may stand for its gradient."""
-    if depthwise.applies(shape):
+    if depthwise.applies(shape) and (direction == WEIGHT_GRADIENT or not grouped_plan.applies(shape, x.itemsize)):
         depthwise.compute(direction, x, w, y, shape, threads)
         return
     layouts = [array_layout(array) for array in (x, w, y)]
@@ -94,6 +95,8 @@ def planned(
     takes an `Epilogue` as well.
     """
     one, zero = kind(1), kind(0)
+    if grouped_plan.applies(shape, one.itemsize) and direction != WEIGHT_GRADIENT:
+        return plan_grouped(direction, x, w, y, shape, one, threads)
     if _is_matrix_product(shape, x, y):
         products = [_factors(direction, *matrices) for matrices in _matrices_by_group(shape, x, w, y)]
         return partial(_multiply, products, direction, one, zero, threads)

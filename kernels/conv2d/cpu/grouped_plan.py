@@ -72,6 +72,7 @@ class Rows(NamedTuple):
 
 
 ROWS, TILE = len(Rows._fields), 5  # 64-bit words
+TILE_COST = 2  # of a tile, in pixels
 
 
 def applies(shape: Shape, size: int) -> bool:
@@ -103,11 +104,14 @@ def _seen(axis: Axis, output: int) -> tuple[int, int]:
 
 
 def tiles(run: Run, allowed: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First outputs and heights of the tiles of a run, tiles of one height that compute the fewest outputs twice."""
-    height = min((each for each in allowed if each <= run.outputs), key=lambda each: -(-run.outputs // each) * each)
-    last = run.first + run.outputs - height
-    for first in range(run.first, run.first + run.outputs, height):
-        yield min(first, last), height
+    """First outputs and heights of the tiles of a run; where no heights add up to it, tiles overlap."""
+    fit = [height for height in allowed if height <= run.outputs]
+    number = min((-(-run.outputs // height) * (height + TILE_COST), -(-run.outputs // height)) for height in fit)[1]
+    done, last = 0, run.first + run.outputs
+    for left in range(number, 0, -1):
+        height = min(height for height in fit if height * left >= run.outputs - done)
+        yield min(run.first + done, last - height), height
+        done += height
 
 
 class Plan(NamedTuple):
