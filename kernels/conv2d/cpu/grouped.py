@@ -16,7 +16,7 @@ from ...cpu.workspace import workspace
 from ...spec import FORWARD
 from .. import Shape
 from .geometry import ArrayLayout, WeightLayout, weights
-from .grouped_microkernel import ENTRY, multiply_pixels
+from .grouped_microkernel import ENTRY, multiply_pixels, prefetch_read, prefetch_write
 from .grouped_plan import TILE, forward_plan, input_gradient_plan, rows_of, taps_inside
 from .grouped_weights import pack, packed_nbytes
 
@@ -99,8 +99,23 @@ def _compute_strip(
         for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
             x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
             entries, across = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD)
+            _prefetch(rows, x, y, height, phase == 0)
             entries += first * across * ENTRY * WORD
             multiply_pixels(
                 like, layer.group, layer.vectors, height, x, rows.apart, entries, taps * across, packed, y,
                 rows.target_pixel,
             )
+
+
+@compiled
+def _prefetch(rows: Any, x: Any, y: Any, height: Any, source: Any) -> None:
+    """Prefetch what the same tile of the next row of outputs sees and writes."""
+    ahead = x + (rows.stride + (rows.taps - 1) * rows.dilation) * rows.source_row
+    pixel = rows.apart // rows.right_stride
+    down = y + rows.target_row
+    if source:
+        for row in range(rows.stride):
+            for place in range(height * rows.right_stride):
+                prefetch_read(ahead - row * rows.source_row + place * pixel)
+    for place in range(height):
+        prefetch_write(down + place * rows.target_pixel)

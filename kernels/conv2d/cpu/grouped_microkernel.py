@@ -96,6 +96,30 @@ _six_of_4, _five_of_4, _three_of_4, _one_of_4 = (_pixels_of(height, 1, 4) for he
 _three_of_8, _one_of_8 = (_pixels_of(height, 1, 8) for height in (3, 1))
 
 
+@instruction
+def prefetch_read(typingctx: Any, address: Any) -> Any:
+    """Prefetch the line at an address for reading."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code = Code(builder, types.float32)
+        code.prefetch_read(code.pointer(arguments[0]), 1)
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
+@instruction
+def prefetch_write(typingctx: Any, address: Any) -> Any:
+    """Prefetch the line at an address for writing."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code = Code(builder, types.float32)
+        code.prefetch_write(code.pointer(arguments[0]), 0)
+        return context.get_dummy_value()
+
+    return types.void(types.intp), generate
+
+
 @compiled
 def multiply_pixels(
     like: Any, group: Any, vectors: Any, height: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any,

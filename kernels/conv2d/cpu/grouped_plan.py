@@ -64,6 +64,7 @@ class Rows(NamedTuple):
     size: int
     source_row: int
     apart: int
+    right_stride: int
     target: int
     target_row: int
     target_pixel: int
@@ -178,7 +179,7 @@ def _rows(
     to = target.address + down.phase * target.row + right.phase * target.pixel
     outputs, taps, stride, start, dilation, size = down.axis
     return Rows(
-        outputs, taps, stride, start, dilation, size, source.row, axis.stride * source.pixel,
+        outputs, taps, stride, start, dilation, size, source.row, axis.stride * source.pixel, axis.stride,
         to, steps[0] * target.row, pixel, at, len(found) // TILE,
     )  # fmt: skip
 
@@ -198,7 +199,7 @@ def rows_of(table: Any, phase: Any) -> Rows:
     return Rows(
         read(0, at), read(0, at + WORD), read(0, at + 2 * WORD), read(0, at + 3 * WORD), read(0, at + 4 * WORD),
         read(0, at + 5 * WORD), read(0, at + 6 * WORD), read(0, at + 7 * WORD), read(0, at + 8 * WORD),
-        read(0, at + 9 * WORD), read(0, at + 10 * WORD), read(0, at + 11 * WORD), read(0, at + 12 * WORD),
+        read(0, at + 9 * WORD), read(0, at + 10 * WORD), read(0, at + 11 * WORD), read(0, at + 12 * WORD), read(0, at + 13 * WORD),
     )  # fmt: skip
 
 
