@@ -9,7 +9,7 @@ from typing import Any
 from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
 from ...cpu.function_pointer import call_pointer, function_pointer
-from ...cpu.load_store import bytes_of, read
+from ...cpu.load_store import read
 from ...cpu.microkernel import WORD
 from ...cpu.parallel import parallel_for
 from ...cpu.workspace import workspace
@@ -20,6 +20,7 @@ from .grouped_microkernel import ENTRY, multiply_pixels, prefetch_read, prefetch
 from .grouped_plan import TILE, forward_plan, input_gradient_plan, rows_of, taps_inside
 from .grouped_weights import pack, packed_nbytes
 
+TOGETHER = 8  # blocks of channels computed one after the other in a tile
 _part_size = compiled(largest_part)
 
 
@@ -73,38 +74,40 @@ def _compute_rows(
 ) -> None:
     """Some output rows, counted through all images, by one thread."""
     pack(like, layer, w, across, backwards, memory)
-    row, end, apart = first, first + count, layer.taps * layer.group * layer.block
-    while row < end:
+    apart = layer.taps * layer.group * layer.block
+    for row in range(first, first + count):
         image, output = divmod(row, layer.rows)
-        rows = min(layer.strip, end - row, layer.rows - output)
-        seen, made, packed = source + image * layer.source_image, target + image * layer.target_image, memory
-        for begin in range(0, layer.nbytes, layer.block):
-            at = min(begin, layer.nbytes - layer.block)
+        seen, made = source + image * layer.source_image, target + image * layer.target_image
+        for begin in range(0, layer.nbytes, TOGETHER * layer.block):
+            packed = memory + begin // layer.block * apart
             for phase in range(layer.phases):
-                _compute_strip(like, layer, table, phase, output, rows, seen + at, made + at, packed)
-            packed += apart
-        row += rows
+                _compute_row(like, layer, table, phase, output, begin, seen, made, packed)
 
 
 @compiled
-def _compute_strip(
-    like: Any, layer: Any, table: Any, phase: Any, output: Any, count: Any, source: Any, target: Any, packed: Any
+def _compute_row(
+    like: Any, layer: Any, table: Any, phase: Any, row: Any, begin: Any, source: Any, target: Any, packed: Any
 ) -> None:
-    """A block of channels of some output rows of a phase."""
+    """Some blocks of channels of an output row of a phase, if the phase has it."""
     rows = rows_of(table, phase)
-    for row in range(output, min(output + count, rows.outputs)):
-        first, taps = taps_inside(rows, row)
-        seen = source + (row * rows.stride + rows.start) * rows.source_row
-        made = target + rows.target + row * rows.target_row
-        for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
-            x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
-            entries, across = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD)
-            _prefetch(rows, x, y, height, phase == 0)
-            entries += first * across * ENTRY * WORD
+    if row >= rows.outputs:
+        return
+    first, taps = taps_inside(rows, row)
+    seen = source + (row * rows.stride + rows.start) * rows.source_row
+    made = target + rows.target + row * rows.target_row
+    end, apart = min(layer.nbytes, begin + TOGETHER * layer.block), layer.taps * layer.group * layer.block
+    for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
+        x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
+        entries, across, w = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD), packed
+        entries += first * across * ENTRY * WORD
+        for block in range(begin, end, layer.block):
+            at = min(block, layer.nbytes - layer.block)
+            _prefetch(rows, x + at, y + at, height, phase == 0)
             multiply_pixels(
-                like, layer.group, layer.vectors, height, x, rows.apart, entries, taps * across, packed, y,
+                like, layer.group, layer.vectors, height, x + at, rows.apart, entries, taps * across, w, y + at,
                 rows.target_pixel,
             )
+            w += apart
 
 
 @compiled

@@ -33,8 +33,8 @@ class Layer(NamedTuple):
     """What all rows of a direction have in common: numbers, and byte distances.
 
     group: channels of a group. vectors: of a block of channels, `block` bytes. nbytes: of all channels. taps: of a
-    filter. rows: of outputs of an image, in the phase that has most. strip: rows that are computed block by block.
-    phases: entries of the table. source, target: from image to image.
+    filter. rows: of outputs of an image, in the phase that has most. phases: entries of the table. source, target: from
+    image to image.
     """
 
     group: int
@@ -44,7 +44,6 @@ class Layer(NamedTuple):
     taps: int
     images: int
     rows: int
-    strip: int
     phases: int
     source_image: int
     target_image: int
@@ -148,18 +147,12 @@ def _plan(direction: _Direction, shape: Shape, size: int) -> Plan:
     vectors, rows = vectors_of(shape.channels, group, size), max(down.axis.outputs for down, _ in phases)
     layer = Layer(
         group, vectors, vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1], shape.batch,
-        rows, min(rows, _strip(direction)), len(phases), source.image, target.image,
+        rows, len(phases), source.image, target.image,
     )
     table = [0] * (len(phases) * ROWS)
     for place, (down, right) in enumerate(phases):
         table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, heights(vectors, group))
     return Plan(layer, np.array(table, np.int64))
-
-
-def _strip(direction: _Direction) -> int:
-    """Rows whose source and target stay in half of L2 while the blocks of channels are computed one after the other."""
-    (down, _), source, target = direction.phases[0], direction.source, direction.target
-    return max(1, caches()[2] // 2 // (down.axis.stride * source.row + direction.steps[0] * target.row))
 
 
 def _rows(
