@@ -1,4 +1,4 @@
-"""Our kernels against the vendor's: matrix products, products of bytes, convolutions of ResNet-50, grouped and depth-wise.
+"""Our kernels against the vendor's: matrix products, also of bytes, and convolutions: ResNet-50's, grouped, depth-wise.
 
     python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [--threads 1 2] [--batches 8 32] [--rounds 5]
 
@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 PAUSE = 0.1  # OpenBLAS waits for work for so long with a thread on each core
 SIZES = (512, 1024, 2048, 4096)
 Calls = dict[str, Callable[[], Any]]
-# channels, pixels of a side, taps of a side, stride. 3 x 3 layers of ResNeXt-50 (32 x 4d: 32 groups), in as many groups:
+# Channels, pixels of a side, taps of a side, stride: 3 x 3 layers of ResNeXt-50 (32 x 4d), in as many groups.
 GROUPS = (2, 4, 32)
 RESNEXT = ((128, 56, 3, 1), (256, 56, 3, 2), (256, 28, 3, 1), (512, 28, 3, 2), (512, 14, 3, 1), (1024, 14, 3, 2),
            (1024, 7, 3, 1))
@@ -127,15 +127,16 @@ def convolutions(batch: int, threads: int, rounds: int) -> None:
 def grouped(batch: int, threads: int, rounds: int) -> None:
     """Grouped and depth-wise layers in three directions, against both layouts of torch (oneDNN)."""
     layers = [(f"{groups} groups", layer, groups) for groups in GROUPS for layer in RESNEXT]
-    layers += [(f"depth-wise {layer[2]}x{layer[2]}", layer, layer[0]) for layer in DEPTH_WISE]
+    layers += [(f"depth-wise {layer[2]} x {layer[2]}", layer, layer[0]) for layer in DEPTH_WISE]
     found: dict[str, list[tuple[float, str]]] = {}
     for kind, (channels, side, taps, stride), groups in layers:
         for direction, title, ratio in _layer(batch, channels, side, taps, stride, groups, threads, rounds):
-            for name in (f"{kind}, {direction}", kind.split()[-1 if groups < channels else 0], "all"):
+            for name in (f"{kind}, {direction}", kind, "all"):
                 found.setdefault(name, []).append((ratio, title))
     for name, ratios in found.items():
         mean, (worst, title) = statistics.geometric_mean(ratio for ratio, _ in ratios), min(ratios)
-        print(f"batch {batch}, {threads} threads: {name}: geometric mean {mean:.3f}, worst {worst:.3f}: {title}", flush=True)
+        head = f"batch {batch}, {threads} threads: {name}"
+        print(f"{head}: geometric mean {mean:.3f}, worst {worst:.3f}: {title}", flush=True)
 
 
 def _layer(

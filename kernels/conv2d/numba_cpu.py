@@ -1,7 +1,8 @@
 """Convolution and its gradients on CPUs in Numba, for channels-last arrays: chooses the algorithm for each layer.
 
-Depth-wise layers are computed directly, 1 x 1 layers that take every pixel as a matrix product, forward passes and
-input gradients directly (few channels) or as implicit GEMM, weight gradients by im2col.
+Groups that divide a vector, depth-wise layers among them, are computed together (`grouped_plan.applies`), other groups
+one after the other: 1 x 1 layers that take every pixel as a matrix product, forward passes and input gradients directly
+(few channels) or as implicit GEMM, weight gradients by im2col.
 """
 
 import math
@@ -21,7 +22,7 @@ from ..gemm.cpu.int8_packing import WORD
 from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
-from .cpu import depthwise, grouped_plan
+from .cpu import grouped_plan
 from .cpu.direct import fits_direct, plan_direct
 from .cpu.geometry import (
     ArrayLayout,
@@ -35,6 +36,7 @@ from .cpu.geometry import (
     weights,
 )
 from .cpu.grouped import plan_grouped
+from .cpu.grouped_weight_gradient import plan_grouped_weight_gradient
 from .cpu.implicit_gemm import plan_implicit_gemm
 from .cpu.weight_gradient import plan_weight_gradient
 from .cpu.weight_gradient_few_channels import plan_weight_gradient_few_channels
@@ -71,9 +73,6 @@ def weight_gradient(x: Any, g: Any, dw: Any, shape: Shape, threads: int = 1) -> 
 
 def _compute(direction: str, x: Any, w: Any, y: Any, shape: Shape, threads: int) -> None:
     """Compute one of x, w and y from the other two; y may stand for its gradient."""
-    if depthwise.applies(shape) and (direction == WEIGHT_GRADIENT or not grouped_plan.applies(shape, x.itemsize)):
-        depthwise.compute(direction, x, w, y, shape, threads)
-        return
     layouts = [array_layout(array) for array in (x, w, y)]
     without_address = (layout._replace(address=0) for layout in layouts)
     planned(direction, *without_address, shape, x.dtype.type, threads)(*(layout.address for layout in layouts))
@@ -91,12 +90,12 @@ def planned(
 ) -> Planned:
     """The function that computes a direction for arrays of these layouts, called with the addresses of x, w and y.
 
-    Not for depth-wise layers. A weight gradient and the pixels of y must be contiguous. The forward pass of one group
+    A weight gradient and the pixels of y must be contiguous. The forward pass of one group
     takes an `Epilogue` as well.
     """
     one, zero = kind(1), kind(0)
-    if grouped_plan.applies(shape, one.itemsize) and direction != WEIGHT_GRADIENT:
-        return plan_grouped(direction, x, w, y, shape, one, threads)
+    if grouped_plan.applies(shape, one.itemsize):
+        return _grouped(direction, x, w, y, shape, one, threads)
     if _is_matrix_product(shape, x, y):
         products = [_factors(direction, *matrices) for matrices in _matrices_by_group(shape, x, w, y)]
         return partial(_multiply, products, direction, one, zero, threads)
@@ -104,6 +103,14 @@ def planned(
     correlations = input_gradient_correlations(y, w, x, shape) if backwards else forward_correlations(x, w, y, shape)
     computations = [_kernel(direction, work, one.itemsize)(work, one, threads) for work in correlations]
     return partial(_correlate, computations, backwards)
+
+
+def _grouped(
+    direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
+) -> Planned:
+    if direction == WEIGHT_GRADIENT:
+        return plan_grouped_weight_gradient(x, w, y, shape, one, threads)
+    return plan_grouped(direction, x, w, y, shape, one, threads)
 
 
 def _multiply(

@@ -10,23 +10,17 @@ from torch import Tensor
 
 from ..batch_norm import numba_cpu as batch_norm
 from ..conv2d import Shape, numba_cpu
-from ..conv2d.cpu import depthwise
 from ..conv2d.cpu.geometry import ArrayLayout
 from ..cpu import epilogue
 from ..cpu.packing import Matrix
 from ..gemm.cpu.blocked import multiply as multiply_matrices
 from ..quantise import numba_cpu as rounding
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from ..spec import FORWARD, INPUT_GRADIENT
 
 LAST = torch.channels_last
 Quantised = tuple[Tensor, Tensor, Tensor]
 KINDS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.float64}
 SIXTEEN = (torch.float16, torch.bfloat16)  # types computed in fp32, with conversion
-COMPUTED = {
-    FORWARD: numba_cpu.forward,
-    INPUT_GRADIENT: numba_cpu.input_gradient,
-    WEIGHT_GRADIENT: numba_cpu.weight_gradient,
-}
 
 
 def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
@@ -38,9 +32,6 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
         return
     one, other = one.contiguous(memory_format=LAST), other.contiguous(memory_format=LAST)
     threads = torch.get_num_threads()
-    if depthwise.applies(shape):
-        COMPUTED[direction](_array(one), _array(other), _array(result), shape, threads)
-        return
     x, w, y = {FORWARD: (one, other, result), INPUT_GRADIENT: (result, other, one)}.get(direction, (one, result, other))
     _planned(direction, shape, _kind(one), threads)(x.data_ptr(), w.data_ptr(), y.data_ptr())
 

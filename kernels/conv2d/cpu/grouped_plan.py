@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...cpu.blocking import caches
 from ...cpu.compiled import compiled
 from ...cpu.load_store import read
 from ...cpu.microkernel import WORD
@@ -192,7 +191,8 @@ def rows_of(table: Any, phase: Any) -> Rows:
     return Rows(
         read(0, at), read(0, at + WORD), read(0, at + 2 * WORD), read(0, at + 3 * WORD), read(0, at + 4 * WORD),
         read(0, at + 5 * WORD), read(0, at + 6 * WORD), read(0, at + 7 * WORD), read(0, at + 8 * WORD),
-        read(0, at + 9 * WORD), read(0, at + 10 * WORD), read(0, at + 11 * WORD), read(0, at + 12 * WORD), read(0, at + 13 * WORD),
+        read(0, at + 9 * WORD), read(0, at + 10 * WORD), read(0, at + 11 * WORD), read(0, at + 12 * WORD),
+        read(0, at + 13 * WORD),
     )  # fmt: skip
 
 

@@ -1,0 +1,188 @@
+"""Weight gradient in groups that divide a vector, depth-wise layers among them.
+
+Blocks of channels of some rows, which stay in the cache, are read once for each row of taps. Threads divide the output
+rows, and their sums are added at the end.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...cpu.blocking import caches, largest_part
+from ...cpu.compiled import compiled
+from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.load_store import add_vector, bytes_of, read
+from ...cpu.microkernel import WORD
+from ...cpu.packing import LINE as VECTOR
+from ...cpu.packing import clear_run
+from ...cpu.parallel import parallel_for
+from ...cpu.simd import HOST, LINE
+from ...cpu.workspace import workspace
+from .. import Shape
+from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
+from .grouped_gradient_microkernel import accumulate_taps, widths
+from .grouped_microkernel import prefetch_read
+from .grouped_plan import runs, vectors_of
+from .grouped_weights import unpack
+from .im2col import valid_outputs
+
+PIECE = 5  # 64-bit words
+_part_size = compiled(largest_part)
+
+
+class Layer(NamedTuple):
+    """Numbers and byte distances of a layer.
+
+    group: channels of a group. vectors: of a block of channels, `block` bytes. nbytes: of all channels. taps: of a
+    filter. across: taps of a row. pieces: in the table. strip: rows of outputs that are read block by block.
+    packed: bytes of all sums.
+    """
+
+    group: int
+    vectors: int
+    block: int
+    nbytes: int
+    taps: int
+    across: int
+    images: int
+    pieces: int
+    strip: int
+    packed: int
+
+
+def plan_grouped_weight_gradient(
+    x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
+) -> Any:
+    """The function that fills w, contiguous, with its gradient from the addresses of x, w and the gradient of y."""
+    vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
+    source, given, own = images(x, 0, 1), images(y, 0, 1), weights(w, 0, 1)
+    group = shape.channels // shape.groups
+    vectors = vectors_of(shape.channels, group, x.itemsize)
+    table = np.array([*_pieces(horizontal, source, given, widths(vectors, group))], np.int64)
+    layer = _layer(shape, group, vectors, len(table) // PIECE, source, given, x.itemsize)
+
+    def compute(x: int, w: int, y: int) -> None:
+        here, memory = WeightLayout(w, *own[1:]), workspace(threads * layer.packed)
+        seen, gradient = ImageLayout(x, *source[1:]), ImageLayout(y, *given[1:])
+        arguments = layer, vertical, horizontal, seen, gradient, table.ctypes.data
+        if threads == 1:
+            _add_gradient(one, *arguments, 0, layer.images * vertical.outputs, memory)
+        else:
+            pointer = function_pointer(_add_gradient, one, *arguments, 0, 0, memory)
+            _add_gradient_on_threads(pointer, threads, one, *arguments, memory)
+        _store(one, layer, here, memory, threads)
+
+    return compute
+
+
+def _layer(
+    shape: Shape, group: int, vectors: int, pieces: int, source: ImageLayout, given: ImageLayout, size: int
+) -> Layer:
+    block, nbytes, taps = vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1]
+    packed = -(-(-(-nbytes // block) * taps * group * block) // LINE) * LINE
+    down = shape.stride[0]
+    in_l1 = caches()[1] // 2 // (block * (down * shape.width + shape.y[3]))
+    in_l2 = caches()[2] // 4 // (down * source.row + given.row)
+    strip = max(1, min(in_l1, in_l2, shape.y[2]))
+    return Layer(group, vectors, block, nbytes, taps, shape.kernel[1], shape.batch, pieces, strip, packed)
+
+
+def _pieces(axis: Axis, source: ImageLayout, given: ImageLayout, allowed: Sequence[int]) -> Iterator[int]:
+    """Runs of outputs by neighbouring taps: offsets of what is seen and of the gradient, outputs, first tap, taps."""
+    for run in runs(axis):
+        tap, end = run.first_tap, run.first_tap + run.taps
+        while tap < end:
+            taps = max(width for width in allowed if width <= end - tap)
+            seen = run.first * axis.stride + axis.start + tap * axis.dilation
+            yield from (seen * source.pixel, run.first * given.pixel, run.outputs, tap, taps)
+            tap += taps
+
+
+@compiled
+def _add_gradient_on_threads(
+    pointer: Any, threads: Any, like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any,
+    table: Any, memory: Any,
+) -> None:
+    tall = _part_size(layer.images * vertical.outputs, threads, 1)
+    arguments = (pointer, tall, like, layer, vertical, horizontal, source, given, table, memory)
+    parallel_for(_add_gradient_part, threads, arguments)
+
+
+@compiled
+def _add_gradient_part(
+    thread: Any, pointer: Any, tall: Any, like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any,
+    given: Any, table: Any, memory: Any,
+) -> None:
+    first, count = thread * tall, layer.images * vertical.outputs - thread * tall
+    own = memory + thread * layer.packed
+    arguments = (like, layer, vertical, horizontal, source, given, table, first, max(0, min(tall, count)), own)
+    call_pointer(_add_gradient, pointer, arguments)
+
+
+@compiled
+def _add_gradient(
+    like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, table: Any, first: Any, count: Any,
+    memory: Any,
+) -> None:
+    """The sums of some output rows, counted through all images, by one thread."""
+    clear_run(like, memory, layer.packed // bytes_of(like))
+    row, end, apart = first, first + count, layer.taps * layer.group * layer.block
+    while row < end:
+        image, output = divmod(row, vertical.outputs)
+        rows = min(layer.strip, end - row, vertical.outputs - output)
+        seen, gradient = source.address + image * source.image, given.address + image * given.image
+        for begin in range(0, layer.nbytes, layer.block):
+            at, sums = min(begin, layer.nbytes - layer.block), memory + begin // layer.block * apart
+            for down in range(vertical.taps):
+                _prefetch(layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, down)
+                _add_row_of_taps(
+                    like, layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, down,
+                    table, sums,
+                )
+        row += rows
+
+
+@compiled
+def _add_row_of_taps(
+    like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any,
+    output: Any, rows: Any, down: Any, table: Any, sums: Any,
+) -> None:
+    """Add the products of some output rows with what a row of taps sees, for a block of channels."""
+    begin, end = valid_outputs(vertical, down, output, rows)
+    from_ = seen + (begin * vertical.stride + vertical.start + down * vertical.dilation) * source.row
+    steps, pixels = (vertical.stride * source.row, horizontal.stride * source.pixel), (given.row, given.pixel)
+    g, apart = gradient + begin * given.row, horizontal.dilation * source.pixel
+    for piece in range(table, table + layer.pieces * PIECE * WORD, PIECE * WORD):
+        x, shift, count = from_ + read(0, piece), read(0, piece + WORD), read(0, piece + 2 * WORD)
+        tap, taps = read(0, piece + 3 * WORD), read(0, piece + 4 * WORD)
+        out = sums + (down * layer.across + tap) * layer.group * layer.block
+        accumulate_taps(
+            like, layer.group, layer.vectors, taps, x, steps, apart, g + shift, pixels, end - begin, count, out
+        )
+
+
+@compiled
+def _prefetch(
+    layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any, output: Any,
+    rows: Any, down: Any,
+) -> None:
+    """Prefetch a part of the same block of the next rows, as many parts as there are rows of taps."""
+    from_ = (output + rows) * vertical.stride + vertical.start + (vertical.taps - 1) * vertical.dilation
+    for row in range(down, rows * vertical.stride, vertical.taps):
+        there = seen + (from_ - vertical.stride + 1 + row) * source.row
+        for place in range(horizontal.size):
+            prefetch_read(there + place * source.pixel)
+    for row in range(down, rows, vertical.taps):
+        there = gradient + (output + rows + row) * given.row
+        for place in range(horizontal.outputs):
+            prefetch_read(there + place * given.pixel)
+
+
+@compiled
+def _store(like: Any, layer: Any, w: Any, memory: Any, threads: Any) -> None:
+    """Add the sums of all threads and store them as weights."""
+    for thread in range(1, threads):
+        for place in range(0, layer.packed, VECTOR):
+            add_vector(like, memory + place, memory + thread * layer.packed + place)
+    unpack(like, layer, w, layer.across, memory)
