@@ -139,10 +139,11 @@ FAULTS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [
     (grouped_weight_gradient, "runs", a_tap_less_at_borders, {WEIGHT_GRADIENT}),
     (grouped_weight_gradient, "_pieces", a_piece_twice, {WEIGHT_GRADIENT}),
 ]
+NAMES = [f"{module.__name__.split('.')[-1]}-{fault.__name__}" for module, _, fault, _ in FAULTS]
 
 
 @pytest.mark.parametrize("shape", [DEPTH_WISE, OF_FOUR], ids=["depth-wise", "four channels a group"])
-@pytest.mark.parametrize(("module", "name", "fault", "found_in"), FAULTS, ids=str)
+@pytest.mark.parametrize(("module", "name", "fault", "found_in"), FAULTS, ids=NAMES)
 def test_planted_faults_are_detected(
     module: Any, name: str, fault: Any, found_in: set[str], shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:
