@@ -43,7 +43,7 @@ def suggested(folder: Path, most: int) -> list[Proposal]:
     suggester = Suggester(case, 0, INITIAL, memory, folder)
     weights_file(folder, 1).touch()
     suggester.learn([FinishedTrial(1, 1, 0.5, 0.5, True, DEEPER, Hyperparameters(batch=32, kernel=3))])
-    return [proposal for round_ in range(100, 130) for proposal in suggester.suggest(round_, 0)]
+    return [proposal for round_ in range(100, 110) for proposal in suggester.suggest(round_, 0)]
 
 
 def inserted(proposal: Proposal) -> list[int]:
