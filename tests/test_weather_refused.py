@@ -8,9 +8,10 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from finished_run import ENVIRONMENT
 from job_folder import START, listing
 from launch import BENCH, ROOT, Finished, mpirun, run_job
-from test_workload_weather import ENVIRONMENT, FILES, MADE, published
+from test_workload_weather import FILES, MADE, published
 
 from hpcai.data.weather.layout import BOXES, file_name
 from hpcai.verification import verify

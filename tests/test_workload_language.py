@@ -1,21 +1,16 @@
 """The workload [language] as a whole: real runs on generated text and on files, and what it refuses."""
 
-import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from jsonschema import Draft202012Validator
-from launch import BENCH, Finished, mpirun, run_job
-from report_readers import assert_parsers_read_it
+from finished_run import Run, assert_sound
+from launch import mpirun
 from tiny import CPU
 
 from hpcai.errors import InputError
 from hpcai.inputfile import parse
 from hpcai.preflight import case_checks
-from hpcai.record import schema
-from hpcai.verification import verify
 
 Json = dict[str, Any]
 
@@ -33,18 +28,6 @@ decoder2x64  NETWORK
 16           BATCH
 2            EPOCHS
 """
-
-
-class Run:
-    """A finished run: the job, its one folder of results, and the sound result in it."""
-
-    def __init__(self, folder: Path, text: str, ranks: int, *settings: str) -> None:
-        (folder / "input.dat").write_text(text)
-        self.job: Finished = run_job([BENCH, "--set", *settings], ranks, folder, env={"OMP_NUM_THREADS": "1"})
-        assert self.job.returncode == 0, self.job.stdout + self.job.stderr
-        (self.folder,) = (folder / "results").iterdir()
-        self.result: Json = json.loads((self.folder / "result.json").read_text())
-        self.tests: list[Json] = self.result["tests"]
 
 
 @pytest.fixture(scope="module")
@@ -72,12 +55,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.parametrize("made", ["generated", "files"])
 def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
     run: Run = request.getfixturevalue(made)
-    Draft202012Validator(schema.schema()).validate(run.result)
-    assert verify.differences(run.folder / "result.json") == []
-    assert_parsers_read_it(run.job.stdout, run.result)
-    assert run.job.leftovers == [] and "End of Tests." in run.job.stdout
-    assert {test["verdict"] for test in run.tests} == {"PASSED"}
-    assert {test["status"] for test in run.tests} == {"UNOFFICIAL"}
+    assert_sound(run)
 
 
 @pytest.mark.exhaustive

@@ -1,20 +1,17 @@
 """The workload [weather] as a whole: real runs of small sets, generated and in files, and their results."""
 
-import json
 from pathlib import Path
 from typing import Any
 
 import h5py
 import pytest
-from jsonschema import Draft202012Validator
-from launch import BENCH, Finished, mpirun, run_job
-from report_readers import assert_parsers_read_it
+from finished_run import Run, assert_sound
+from launch import mpirun, run_job
 
 from hpcai.data import generate
 from hpcai.data.weather.layout import EASIEST
 from hpcai.detections import detection_tables
 from hpcai.formulas import score
-from hpcai.record import schema
 from hpcai.verification import verify
 
 Json = dict[str, Any]
@@ -37,19 +34,6 @@ MADE = INPUT.format(dataset="generated", rows=48, classes=2, samples=24)
 FILES = INPUT.format(dataset="extremeweather:years", rows=0, classes=0, samples=0)
 FRAMES, YEARS = 12, 3
 FRAME = 16 * 48 * 64  # numbers
-ENVIRONMENT = {"OMP_NUM_THREADS": "1"}
-
-
-class Run:
-    """A finished run: the job, its one folder of results, and the sound result in it."""
-
-    def __init__(self, folder: Path, text: str, ranks: int, *settings: str) -> None:
-        (folder / "input.dat").write_text(text)
-        self.job: Finished = run_job([BENCH, "--set", *settings], ranks, folder, env=ENVIRONMENT)
-        assert self.job.returncode == 0, self.job.stdout + self.job.stderr
-        (self.folder,) = (folder / "results").iterdir()
-        self.result: Json = json.loads((self.folder / "result.json").read_text())
-        self.tests: list[Json] = self.result["tests"]
 
 
 def published(folder: Path) -> Path:
@@ -83,12 +67,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
 @pytest.mark.parametrize("made", ["files", pytest.param("grids", marks=pytest.mark.exhaustive)])
 def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
     run: Run = request.getfixturevalue(made)
-    Draft202012Validator(schema.schema()).validate(run.result)
-    assert verify.differences(run.folder / "result.json") == []
-    assert_parsers_read_it(run.job.stdout, run.result)
-    assert run.job.leftovers == [] and "End of Tests." in run.job.stdout
-    assert {test["verdict"] for test in run.tests} == {"PASSED"}
-    assert {test["status"] for test in run.tests} == {"UNOFFICIAL"}
+    assert_sound(run)
 
 
 @pytest.mark.slow

@@ -4,11 +4,14 @@
 broken off, whose measurements are at another path: `where`.
 """
 
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Collection, Mapping
+from functools import lru_cache, partial
 from math import isclose
 
+from hpcai.data import catalog
+from hpcai.data.dataset_paths import GENERATED
 from hpcai.inputfile import Case
+from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
 from hpcai.record.record import fields
 from hpcai.results.alterations import changed
@@ -18,6 +21,26 @@ ROUNDING = 1e-9  # of the ceiling: other machines may round sums differently
 
 # description and target of data that do not depend on the machine
 Known = Callable[[Case], tuple[Dataset, float] | None]
+Holds = Callable[[Case, Dataset], bool]
+
+
+def same_everywhere(datasets: Collection[str], opened: Callable[[Mapping[str, Value]], tuple[Dataset, float]]) -> Known:
+    """What is known of these values of DATASET: `opened` gives description and target, and releases the data."""
+
+    @lru_cache(maxsize=64)
+    def of(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
+        return opened(dict(settings))
+
+    def known(case: Case) -> tuple[Dataset, float] | None:
+        names = ("DATASET", *catalog.ASKED)
+        return of(tuple((name, case.data_settings[name]) for name in names)) if case.dataset in datasets else None
+
+    return known
+
+
+def in_files(holds: Holds) -> Callable[[Subject], bool]:
+    """A claim about data in files; it holds for generated data."""
+    return lambda subject: subject.case.dataset == GENERATED or holds(subject.case, dataset_of(subject))
 
 
 def dataset_of(subject: Subject) -> Dataset:

@@ -81,7 +81,7 @@ RECOUNTED = Claim(
     changed("raw.delivered.recounted_validations", 10**6),
 )
 NOT_RECOUNTED = Claim(
-    "delivered: no correct samples of detectors are counted anew",
+    "delivered: correct samples are counted anew of classifiers only",
     _uncounted,
     changed("raw.delivered.recounted_validations", 1),
 )

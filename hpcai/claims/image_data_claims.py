@@ -1,10 +1,9 @@
 """Claims about image datasets: shipped, generated, Fashion-MNIST's files, packed images."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Callable, Mapping
 from math import prod
 
-from hpcai.claims.dataset_claims import dataset_of, described, target_claim
+from hpcai.claims.dataset_claims import Holds, dataset_of, described, same_everywhere, target_claim
 from hpcai.data import catalog, fashion_mnist, packed_images
 from hpcai.data.dataset_paths import GENERATED
 from hpcai.data.image_dataset import description
@@ -20,21 +19,14 @@ FILES, PACKED = "fashion", "imagenet"  # prefixes of other values
 TARGETS = {FILES: catalog.TARGET_FULL, PACKED: packed_images.TARGET}
 FULL = {FILES: {"train": 60_000, "validation": 10_000}, PACKED: packed_images.SAMPLES}
 PACKED_IMAGE = CHANNELS * SIDE**2  # bytes of a packed image
-Holds = Callable[[Case, Dataset], bool]
 
 
-def known(case: Case) -> tuple[Dataset, float] | None:
-    """Description and target of a dataset that is the same everywhere; None for others."""
-    if case.dataset not in SAME_EVERYWHERE:
-        return None
-    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
-
-
-@lru_cache(maxsize=64)
-def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
-    """Description and target of a dataset, which is then released."""
-    found = catalog.open_for(dict(settings))
+def _opened(settings: Mapping[str, Value]) -> tuple[Dataset, float]:
+    found = catalog.open_for(settings)
     return description(found), found.target
+
+
+known = same_everywhere(SAME_EVERYWHERE, _opened)
 
 
 def is_packed(case: Case) -> bool:

@@ -16,7 +16,7 @@ def with_delivered(entry: Any) -> None:
     steps = raw["replay"]["steps"]
     passes = raw["work"].get("validation_passes", 0)
     packed = raw["dataset"]["name"] == "imagenet"
-    classifies = entry["workload"] != "weather"
+    classifies = entry["workload"] in ("ensemble", "nas")
     counted = passes or models  # of searches the validations themselves
     found = Delivered(
         samples=models * (entry["settings"]["EPOCHS"] + 1) + passes,

@@ -8,7 +8,7 @@ import numpy as np
 
 from hpcai.data.philox import Integers
 from hpcai.data.text import chain
-from hpcai.data.text.text_dataset import PLACES, Bytes, Doubles, Text
+from hpcai.data.text.text_dataset import PLACES, Bytes, Doubles, Text, WholeSequences
 
 SAMPLES = 20_000  # training sequences where the input says 0
 TRAINING, VALIDATION = 1, 2  # numbers of the splits
@@ -18,16 +18,13 @@ AT_ONCE = 1024  # sequences whose entropy is computed together
 
 
 @dataclass(frozen=True)
-class GeneratedText:
+class GeneratedText(WholeSequences):
     """One split of generated sequences: its first `samples`."""
 
     seed: int
     number: int
     samples: int
     places: int
-
-    def __len__(self) -> int:
-        return self.samples
 
     def sequences(self, indices: Integers) -> Bytes:
         """Sequences at the indices, uint8[n, places + 1]."""
@@ -36,15 +33,6 @@ class GeneratedText:
     def bits(self, indices: Integers) -> Doubles:
         """-log2 of the probability of each sequence, but its first byte, by the source."""
         return chain.sequences(self.seed, self.number, indices, self.places).bits
-
-    def uncounted(self, indices: Integers) -> Integers:
-        """0: sequences are independent."""
-        return np.zeros(len(indices), np.int64)
-
-    @property
-    def predicted(self) -> int:
-        """All bytes but the first of each sequence."""
-        return self.samples * self.places
 
     @property
     def nbytes(self) -> int:

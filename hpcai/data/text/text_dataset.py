@@ -41,6 +41,25 @@ class Sequences(Protocol):
         """Bytes kept in memory."""
 
 
+class WholeSequences:
+    """A split of `samples` sequences of `places` predicted bytes, each of which is in one sequence only."""
+
+    samples: int
+    places: int
+
+    def __len__(self) -> int:
+        return self.samples
+
+    def uncounted(self, indices: Integers) -> Integers:
+        """0 of each."""
+        return np.zeros(len(indices), np.int64)
+
+    @property
+    def predicted(self) -> int:
+        """All bytes but the first of each sequence."""
+        return self.samples * self.places
+
+
 @dataclass(frozen=True, eq=False)
 class Text:
     """Sequences of `places` bytes ready to train on; the same on every rank.

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from hpcai.data.philox import Integers
-from hpcai.data.text.text_dataset import PLACES, Bytes, Text
+from hpcai.data.text.text_dataset import PLACES, Bytes, Text, WholeSequences
 from hpcai.errors import DataError
 
 ENWIK8 = "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"  # SHA-256 of mattmahoney.net/dc/enwik8.zip
@@ -18,15 +18,12 @@ PERCENT = (90, 95)  # ends of the training and of the validation bytes
 
 
 @dataclass(frozen=True, eq=False)
-class Blocks:
+class Blocks(WholeSequences):
     """Training sequences: consecutive blocks, each with the first byte of the next one."""
 
     data: Bytes
     places: int
     samples: int
-
-    def __len__(self) -> int:
-        return self.samples
 
     def sequences(self, indices: Integers) -> Bytes:
         """Sequences at the indices, uint8[n, places + 1]."""
@@ -34,15 +31,6 @@ class Blocks:
 
     def bits(self, indices: Integers) -> None:
         """None: nobody knows."""
-
-    def uncounted(self, indices: Integers) -> Integers:
-        """0: each predicted byte is in one sequence only."""
-        return np.zeros(len(indices), np.int64)
-
-    @property
-    def predicted(self) -> int:
-        """All bytes but the first of each sequence."""
-        return self.samples * self.places
 
     @property
     def nbytes(self) -> int:

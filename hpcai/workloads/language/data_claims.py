@@ -1,13 +1,14 @@
 """Claims about the sequences of `[language]`: generated, and of files; and about their loading."""
 
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Mapping
 
-from hpcai.claims.dataset_claims import dataset_of, described, target_claim
+from hpcai.claims.dataset_claims import dataset_of, described, in_files, same_everywhere, target_claim
 from hpcai.claims.loading_claims import loading_claims, trained, unused
 from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data import catalog
 from hpcai.data.dataset_paths import ENWIK8, GENERATED
+from hpcai.data.text.text_dataset import PLACES, VALUES, description
+from hpcai.data.text.text_files import ENWIK8_TARGET, TARGET
 from hpcai.inputfile import Case
 from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
@@ -15,25 +16,14 @@ from hpcai.results.alterations import changed
 from hpcai.results.claim import Claim, Subject
 
 FILES = "files"  # example that reads files
-VALUES, PLACES = 256, 128  # of a byte; of a sequence where the input says 0
-TARGETS = {ENWIK8: 1.11}
-OTHER_TARGET = 2.0
 
 
-def known(case: Case) -> tuple[Dataset, float] | None:
-    """Description and target of generated sequences, which do not depend on the machine; None for others."""
-    if case.dataset != GENERATED:
-        return None
-    return _opened(tuple((name, case.data_settings[name]) for name in ("DATASET", *catalog.ASKED)))
-
-
-@lru_cache(maxsize=64)
-def _opened(settings: tuple[tuple[str, Value], ...]) -> tuple[Dataset, float]:
-    """Description and target of a dataset, which is then released."""
-    from hpcai.data.text.text_dataset import description
-
-    found = catalog.open_text_for(dict(settings))
+def _opened(settings: Mapping[str, Value]) -> tuple[Dataset, float]:
+    found = catalog.open_text_for(settings)
     return description(found), found.target
+
+
+known = same_everywhere((GENERATED,), _opened)
 
 
 def predicted(case: Case, dataset: Dataset) -> int:
@@ -58,13 +48,8 @@ def text_data(where: str = "raw.") -> tuple[Claim, ...]:
             changed(f"{where}dataset.classes", 2),
             FILES,
         ),
-        Claim("dataset: the name of its kind", _in_files(_named), changed(f"{where}dataset.name", "enwik8"), FILES),
+        Claim("dataset: the name of its kind", in_files(_named), changed(f"{where}dataset.name", "enwik8"), FILES),
     )
-
-
-def _in_files(holds: Callable[[Case, Dataset], bool]) -> Callable[[Subject], bool]:
-    """A claim about files; it holds for generated sequences."""
-    return lambda subject: subject.case.dataset == GENERATED or holds(subject.case, dataset_of(subject))
 
 
 def _named(case: Case, data: Dataset) -> bool:
@@ -74,7 +59,7 @@ def _named(case: Case, data: Dataset) -> bool:
 
 def _target(case: Case) -> float:
     found = known(case)
-    return found[1] if found else TARGETS.get(case.dataset.partition(":")[0], OTHER_TARGET)
+    return found[1] if found else (ENWIK8_TARGET if case.dataset.startswith(f"{ENWIK8}:") else TARGET)
 
 
 def _bytes(subject: Subject) -> int:

@@ -7,7 +7,7 @@ group, counted cyclically. At the end sum r is rotated by r lanes within the gro
 layers have one channel a group, one sum, and nothing to rotate.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from llvmlite import ir
@@ -96,28 +96,23 @@ _six_of_4, _five_of_4, _three_of_4, _one_of_4 = (_pixels_of(height, 1, 4) for he
 _three_of_8, _one_of_8 = (_pixels_of(height, 1, 8) for height in (3, 1))
 
 
-@instruction
-def prefetch_read(typingctx: Any, address: Any) -> Any:
-    """Prefetch the line at an address for reading."""
+def _prefetched(fetch: Callable[[Code, Value], Any]) -> Any:
+    """An instruction that prefetches the line at an address."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        code = Code(builder, types.float32)
-        code.prefetch_read(code.pointer(arguments[0]), 1)
-        return context.get_dummy_value()
+    @instruction
+    def prefetch(typingctx: Any, address: Any) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            code = Code(builder, types.float32)
+            fetch(code, code.pointer(arguments[0]))
+            return context.get_dummy_value()
 
-    return types.void(types.intp), generate
+        return types.void(types.intp), generate
+
+    return prefetch
 
 
-@instruction
-def prefetch_write(typingctx: Any, address: Any) -> Any:
-    """Prefetch the line at an address for writing."""
-
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        code = Code(builder, types.float32)
-        code.prefetch_write(code.pointer(arguments[0]), 0)
-        return context.get_dummy_value()
-
-    return types.void(types.intp), generate
+prefetch_read = _prefetched(lambda code, line: code.prefetch_read(line, 1))
+prefetch_write = _prefetched(lambda code, line: code.prefetch_write(line, 0))
 
 
 @compiled
