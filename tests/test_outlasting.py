@@ -16,7 +16,7 @@ from open_mpi import outlasting_job
 from hpcai.report import checksums
 
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
-LONG_END = 4 * END
+LONG_START, LONG_END = 2 * START, 4 * END  # eight ranks share few cores
 SETTINGS = ("EPOCHS=6", "CHECKPOINT=0.05")
 SEARCH = """\
 Small made-up images
@@ -43,11 +43,11 @@ generated         DATASET
 """
 
 
-def ended(folder: Path, ranks: int, failure: str, *settings: str) -> Finished:
-    """The end of a job one rank of which fails: "RANK PLACE COUNT HOW"."""
+def ended(folder: Path, ranks: int, failure: str, *settings: str, **options: Any) -> Finished:
+    """The end of a job one rank of which fails: "RANK PLACE COUNT HOW"; options of the job."""
     arguments = [FAILING, *failure.split(), "--set", *SETTINGS, *settings]
-    with outlasting_job(arguments, ranks, prepared(folder)) as job:
-        assert wait_until(lambda: (folder / "failed").exists(), START), job.output()
+    with outlasting_job(arguments, ranks, prepared(folder), **options) as job:
+        assert wait_until(lambda: (folder / "failed").exists(), LONG_START), job.output()
         return job.wait(LONG_END)
 
 
@@ -162,6 +162,18 @@ def test_a_search_goes_on_without_the_group(tmp_path: Path, rank: int, grid: str
 
 
 @pytest.mark.exhaustive
+@pytest.mark.parametrize("algorithm", ["torus", "hierarchical"])
+def test_a_group_ends_within_its_all_reduce_of_rows_or_nodes(
+    tmp_path: Path, algorithm: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HPCAI_TEST_RANKS_PER_NODE", "2")
+    finished = ended(tmp_path, 8, "6 training 12 kill", "GROUPS=2", "DEGREE=4", f"ALLREDUCE={algorithm}")
+    assert finished.returncode == 3 and finished.leftovers == [], finished.stderr
+    assert "Models  : 1 of 2 to the end; a rank was lost of group 1\n" in finished.stdout
+    assert result(tmp_path)["tests"][0]["verdict"] == "PASSED" and verified(tmp_path)
+
+
+@pytest.mark.exhaustive
 def test_detectors_go_on_without_the_group(tmp_path: Path) -> None:
     (tmp_path / "input.dat").write_text(WEATHER)
     with outlasting_job([FAILING, 1, "training", 12, "kill"], 3, tmp_path) as job:
@@ -194,6 +206,14 @@ def test_a_rank_that_exits_by_itself_ends_the_job(tmp_path: Path) -> None:
     assert finished.returncode != 0 and finished.leftovers == []
     assert re.search("group 2, .*; the others were not told of it$", finished.stderr, re.MULTILINE), finished.stderr
     assert (results(tmp_path) / checksums.BROKEN_OFF).exists() and verified(tmp_path)
+
+
+@pytest.mark.slow
+def test_a_rank_that_exits_is_named_where_no_rank_is_outlasted(tmp_path: Path) -> None:
+    """After such a death the launcher reads the stderr of no other rank."""
+    finished = ended(tmp_path, 2, "1 training 2 os-exit-7", "GROUPS=2", "DEGREE=1", options=())
+    assert finished.returncode == 7 and finished.leftovers == []
+    assert re.search("^hpcai: rank 1 on .*, group 1, .* in test 1", finished.stderr, re.MULTILINE), finished.stderr
 
 
 @pytest.mark.exhaustive

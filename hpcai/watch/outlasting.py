@@ -4,7 +4,6 @@ import os
 import signal
 from typing import Any
 
-from hpcai import clock
 from hpcai.watch.connection import Connection
 from hpcai.watch.rank import SLOWEST, Sight, as_message
 from hpcai.watch.watcher import GRACE, PATIENCE, TICK, Watcher
@@ -70,9 +69,8 @@ class OutlastingWatcher(Watcher):
         """End the job, in the end by its launcher: where all ranks are killed, it returns 0."""
         if self._ending or self._concluded:
             return
-        self._ending, until = True, clock.now() + grace
-        while self._ranks and clock.now() < until:
-            self._turn(TICK)
+        self._ending = True
+        self._pump(grace, lambda: self._ranks)
         for launcher in self._launchers[:1] if self._ranks else ():
             launcher.send(signal.SIGTERM)
         super()._end(PATIENCE)

@@ -1,6 +1,8 @@
 """A rank as the watcher of its node sees it: its process, its activity, and for how long it has made no step."""
 
 import os
+import stat
+import sys
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -51,12 +53,25 @@ class Rank:
         """descriptor: of the activity's page, in the rank."""
         self.rank, self.host, self.process = rank, host, process
         self._page = _opened(process, descriptor)
+        self._stderr = _opened(process, 2, os.O_WRONLY)
         self._last = self.activity()
         self._stopped = self._still = 0.0  # seconds: stopped by a signal; without progress
         self.slowest = 0.0  # seconds of the slowest step
         self._fresh = True  # no step since the last change, which may take longer than others
         self._asked: list[tuple[int, float]] = []  # signals, and seconds since
         self._read = 0
+
+    def close(self) -> None:
+        """It has ended: the launcher may wait until nobody writes to its stderr."""
+        for descriptor in (self._page, self._stderr):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._page = self._stderr = -1
+
+    def lend_stderr(self) -> None:
+        """Let this process print where the rank printed, if that is a pipe."""
+        if self._stderr >= 0 and stat.S_ISFIFO(os.fstat(self._stderr).st_mode):
+            os.dup2(self._stderr, sys.stderr.fileno())
 
     def activity(self) -> Activity | None:
         """What the rank does, or did when it died; None if its page cannot be read."""
@@ -115,9 +130,9 @@ class Rank:
         return Sight(self.rank, self.host, activity, stopped, silent, overdue, self.signals())
 
 
-def _opened(process: Process, descriptor: int) -> int:
-    """The page of a rank, opened; -1 if it cannot be."""
+def _opened(process: Process, descriptor: int, access: int = os.O_RDONLY) -> int:
+    """A file of a rank, opened; -1 if it cannot be."""
     if process.seen:
         with suppress(OSError):
-            return os.open(f"/proc/{process.pid}/fd/{descriptor}", os.O_RDONLY | os.O_CLOEXEC)
+            return os.open(f"/proc/{process.pid}/fd/{descriptor}", access | os.O_CLOEXEC | os.O_NOCTTY)
     return -1

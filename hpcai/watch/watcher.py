@@ -36,6 +36,7 @@ class Watcher:
         self._listener, self._token, self._head = listener, token, head
         self._ranks: dict[Connection, Rank] = {}
         self._nodes: list[Connection] = []
+        self._dead: Rank | None = None  # the last that has died
         self._gone: list[str] = []  # hosts whose watchers have ended without a word
         self._connections: dict[int, Connection] = {}
         self._events = select.epoll()
@@ -80,11 +81,11 @@ class Watcher:
             self._ticked = clock.now()  # time in which this process was stopped counts as one tick
             self._look()
 
-    def _pump(self, seconds: float) -> None:
-        """Handle events for some time."""
+    def _pump(self, seconds: float, more: Callable[[], object] = lambda: True) -> None:
+        """Handle events for some time, or until no more are waited for."""
         until = clock.now() + seconds
-        while (left := until - clock.now()) > 0:
-            self._turn(left)
+        while more() and (left := until - clock.now()) > 0:
+            self._turn(min(TICK, left))
 
     def _add(self, connection: Connection) -> None:
         self._connections[connection.socket.fileno()] = connection
@@ -109,7 +110,7 @@ class Watcher:
         if connection in self._nodes:
             self._nodes.remove(connection)
             self._gone.append(connection.hello["node"])
-        rank = self._ranks.pop(connection, None)
+        self._dead = rank = self._ranks.pop(connection, None)
         if rank is None or self._concluded:
             return
         sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status)
@@ -131,7 +132,8 @@ class Watcher:
         self._launchers = self._launchers or [Process(pid, started(pid)) for pid in told["launchers"]]
 
     def _take_bye(self, connection: Connection, _: Any) -> None:
-        self._ranks.pop(connection, None)
+        if rank := self._ranks.pop(connection, None):
+            rank.close()
         self._nodes = [node for node in self._nodes if node is not connection]
 
     def _take_death(self, _: Connection, told: Message) -> None:
@@ -184,9 +186,7 @@ class Watcher:
         elif not self._busy:
             self._busy, self._sights, self._answers = True, [], 0
             self._tell_nodes({"ask": True})
-            until = clock.now() + ANSWER
-            while self._answers < len(self._nodes) and clock.now() < until:
-                self._turn(max(0.0, until - clock.now()))
+            self._pump(ANSWER, lambda: self._answers < len(self._nodes))
             self._sights += self._seen()
             self._judge()
             self._busy = False
@@ -218,6 +218,8 @@ class Watcher:
             return
         self._tell_head({"died": {"what": what, "sight": as_message(sight), "whole": whole}})
         if not self._head:
+            if self._dead:  # after a death Open MPI's mpirun reads no other rank's stderr
+                self._dead.lend_stderr()
             if self._job["file"]:
                 self._say(f"to go on: {self._job['resume']}")
             self._say(what)
@@ -230,9 +232,7 @@ class Watcher:
             return
         self._concluded = True
         self._tell_nodes({"end": grace})
-        until = clock.now() + grace
-        while self._ranks and clock.now() < until:
-            self._turn(min(TICK, max(0.0, until - clock.now())))
+        self._pump(grace, lambda: self._ranks)
         for rank in self._ranks.values():
             rank.process.send(signal.SIGKILL)
         left_behind.remove(self._segments)
