@@ -149,7 +149,7 @@ def test_a_small_set_is_repeated_to_a_full_batch() -> None:
     assert [entry.shape.split()[0] for entry in found.measured.products] == ["n8", "n8", "n8", "m8"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_all_ranks_choose_alike(monkeypatch: pytest.MonkeyPatch) -> None:
     """Custom kernels that are slow on one rank are chosen on no rank."""

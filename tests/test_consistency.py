@@ -83,7 +83,7 @@ def test_quality_of_a_single_model_cannot_be_altered_alone(tmp_path: Path, chang
     assert not passes(put(golden(), path, value + change), tmp_path)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @REAL_RUNS
 def test_real_tests_violate_no_claim(run: Callable[[], Run]) -> None:
     """Bags of Poisson draws, mapping by column, a last batch that is dropped, epochs without validation."""

@@ -134,7 +134,7 @@ def _frozen(module: Any) -> None:
         parameter.requires_grad_(not name.startswith("proposals_"))
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_it_learns_rectangles_and_wrong_variants_learn_less() -> None:
     x, targets = fields(160, 1)
     unseen = fields(32, 2)

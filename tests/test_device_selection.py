@@ -73,7 +73,7 @@ def test_only_ranks_with_whole_gpus_use_nccl(monkeypatch: pytest.MonkeyPatch) ->
     assert backend(comm, torch.device("cuda", 0)) == "gloo"
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: MPI TEST NOT RUN")
 def test_a_job_whose_ranks_would_share_a_gpu_is_refused(tmp_path: Path) -> None:
     job = run_job([ROOT / "tests/jobs/one_gpu.py", ROOT / "tests/golden/input.dat"], 3, tmp_path)

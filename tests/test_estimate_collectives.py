@@ -44,7 +44,7 @@ def test_seconds_count_the_scopes_that_differ() -> None:
     assert world > 2 * 4 * 2 * TIMED
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.alone
 @pytest.mark.parallel(2)
 def test_ranks_need_at_most_the_planned_memory_and_not_much_less() -> None:

@@ -64,7 +64,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Run:
         return bench([str(folder / "in.dat"), "--set", "LEVEL=hardware"], 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_run_prints_what_its_user_has_set(run: Run) -> None:
     report = run.job.stdout.splitlines()
     assert run.result["environment"]["variables"] == {"NCCL_ALGO": "Ring", "OMP_PROC_BIND": "close"}

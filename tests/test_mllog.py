@@ -58,7 +58,7 @@ def accepted(path: Path) -> bool:
     return bool(checker.main(str(path), str(RULES), checker.make_checker("hpc", "3.0.0", True, True))[0])
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("group", [0, 1])
 def test_the_packages_checker_accepts_the_log_of_each_group(group: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "mlperf_logging.compliance_checker", "--usage", "hpc", "--ruleset", "3.0.0"]

@@ -79,7 +79,7 @@ def test_reframe_fails_a_reference_out_of_reach(tmp_path: Path) -> None:
     assert code == 1 and "Failing phase: performance" in output and "failed to meet reference(s): gflops=" in output
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_reframe_fails_a_run_whose_checks_fail(tmp_path: Path) -> None:
     code, output = reframe(tmp_path, HPCAI_INPUT=small_input(tmp_path, "1e30"))
     assert code == 1 and "Reason: sanity error: a check of the benchmark FAILED" in output, output

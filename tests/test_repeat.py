@@ -99,7 +99,7 @@ def test_the_table_shows_unreached_targets() -> None:
     assert [words[-1] for words in flops] == ["50.0000"] * 2
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_repeated_run_reports_its_statistics(tmp_path: Path) -> None:
     golden_input = Path(__file__).parent / "golden" / "input.dat"
     changes = ["REPEAT=2", "GROUPS=1", "DEGREE=1", "EPOCHS=1", "SAMPLES=96"]

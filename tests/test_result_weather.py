@@ -187,7 +187,7 @@ def test_the_stored_report_and_table() -> None:
     assert_parsers_read_it(report, golden_weather())
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_real_report_agrees_with_the_json() -> None:
     run = weather_run()
     report = (run.folder / "report.txt").read_text("utf-8")

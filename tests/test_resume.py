@@ -136,7 +136,7 @@ def test_a_run_is_launched_again_until_it_is_done(compared: Compared, whole: Jso
     assert compared(folder) == whole
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_two_runs_do_not_write_into_one_folder(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "one", "vendor")
     with start_job([BENCH], 2, folder) as job:

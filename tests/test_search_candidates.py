@@ -76,6 +76,19 @@ def test_a_proposal_is_new_and_derived_from_its_parent(strategy: str) -> None:
     assert {candidate.parent for candidate in every(proposals)} > {None, 1}
 
 
+def test_where_all_neighbours_were_tried_candidates_are_farther_from_the_initial_network() -> None:
+    """As where the networks that are parents fill the limits: thousands of trials find new networks."""
+    history, farthest = TrialHistory(GRAPH, 1), 0
+    limits = Limits(depth=depth(GRAPH) + 2)
+    for seed in range(60):
+        found = propose("random", history, (), limits, seed).candidates
+        assert found and not {candidate.digest for candidate in found} & history.tried
+        assert all(limits.allow(candidate.graph) and candidate.parent is None for candidate in found)
+        history.tried.update(candidate.digest for candidate in found)
+        farthest = max(farthest, *(len(candidate.morphisms) for candidate in found))
+    assert farthest == FARTHEST
+
+
 @STRATEGIES
 def test_the_same_history_and_seed_give_the_same_proposals(strategy: str) -> None:
     history, proposals = searched(strategy, 8, 3)
@@ -190,7 +203,7 @@ def test_duplicates_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
     assert propose("random", history, [1], ANY, 1).duplicates == 0
     history.add(2, [morphism.Deepen("stem_relu", 3)], None)
     found = propose("random", history, [1], ANY, 1)
-    assert found.duplicates > 0 and not found.candidates
+    assert found.duplicates > 0 and all(len(candidate.morphisms) > 1 for candidate in found.candidates)
 
 
 @pytest.mark.parametrize("hottest", [1e6, 1.0, 1e-9])
@@ -213,7 +226,7 @@ def test_colder_searches_expand_fewer_unpromising_networks(hottest: float, monke
     assert (least < 14) == (hottest <= 1)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_better_networks_are_found_sooner_than_by_chance() -> None:
     best = {
         strategy: median(

@@ -65,7 +65,7 @@ def test_a_failed_record_ends_the_search_and_not_only_a_trial(tmp_path: Path, ra
     assert f"rank {rank} on" in job.stderr and "a fault of this rank" in job.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_signal_to_one_rank_ends_the_search_with_its_trials(tmp_path: Path) -> None:
     job = failing(tmp_path, "terminate")
     assert job.returncode == 3 and "by SIGTERM on rank 1." in job.stdout

@@ -103,7 +103,7 @@ def test_ranks_stay_within_the_memory_planned() -> None:
         assert used["baseline_bytes"] < used["peak_bytes"] <= 1.02 * used["planned_bytes"], table["workload"]
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("ranks", [None, 3])
 def test_a_run_of_tables_alone_has_no_best_row(ranks: int | None, tmp_path: Path) -> None:
     """On one rank no collective is possible; of three one is idle."""

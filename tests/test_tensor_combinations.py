@@ -29,10 +29,10 @@ def exhaustive(ranks: int, *settings: str) -> Any:
         exhaustive(2, PRECISIONS, "KERNELS=custom"),
         exhaustive(2, PRECISIONS, "KERNELS=auto"),
         exhaustive(2, "PRECISION=fp32,fp16", f"KERNELS=file:{SITE}"),
-        (2, ("OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on")),
+        exhaustive(2, "OPTIMISER=adam,adamw,adagrad", "LEARNRATE=0.01", "PRECISION=fp16", "MLLOG=on"),
         exhaustive(2, "NETWORK=resnet50", "RESOLUTION=32", "BATCH=5"),
         exhaustive(3, "DEGREE=3", "KERNELS=auto,custom", "SAMPLES=50"),  # shards of different widths
-        (4, ("GROUPS=2", "SAMPLER=poisson,multinomial", "MAPPING=column", "SAMPLES=64")),
+        exhaustive(4, "GROUPS=2", "SAMPLER=poisson,multinomial", "MAPPING=column", "SAMPLES=64"),
     ],
 )
 def test_sharded_models_pass_every_check(tmp_path: Path, ranks: int, settings: tuple[str, ...]) -> None:

@@ -176,7 +176,7 @@ def test_norms_of_shards_are_detected_with_lars_where_layers_are_uneven(tmp_path
     planted(tmp_path, "lars", HIDDEN, "NETWORK=resnet20", "EPOCHS=4")
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: NOT TRAINED ON SHARDS")
 @pytest.mark.parametrize("precision", ["fp32", pytest.param("fp16,pure16", marks=EXHAUSTIVE)])
 def test_a_run_of_both_passes(tmp_path: Path, precision: str) -> None:

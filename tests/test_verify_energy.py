@@ -52,7 +52,7 @@ def test_fixed_watts_are_printed_recorded_and_verified() -> None:
     assert verify.differences(done.folder / "result.json") == []
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_result_csv_has_the_scores_of_energy() -> None:
     (line,) = csv.DictReader((fixed().folder / "result.csv").read_text("utf-8").splitlines())
     scores = fixed().result["tests"][0]["scores"]

@@ -108,7 +108,7 @@ def test_the_report_has_the_telemetry_of_both() -> None:
     assert "utilisation of the processors, average= " in printed
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_telemetry_0_samples_nothing() -> None:
     run = sampled("TELEMETRY=0")
     assert run.job.returncode == 0 and verify.differences(run.folder / "result.json") == []

@@ -130,7 +130,7 @@ def quality(training: Training) -> float:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> None:
     assert quality(right) >= data.target
 
@@ -140,7 +140,7 @@ def test_a_right_training_reaches_the_target(right: Training, data: Weather) -> 
     "fault",
     [
         pytest.param(channels_shifted, marks=pytest.mark.exhaustive),
-        pytest.param(x_and_y_exchanged, marks=pytest.mark.slow),
+        pytest.param(x_and_y_exchanged, marks=pytest.mark.exhaustive),
         pytest.param(proposals_without_losses, marks=pytest.mark.exhaustive),
     ],
     ids=lambda fault: fault.__name__,

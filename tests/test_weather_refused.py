@@ -67,7 +67,7 @@ def test_a_validation_year_without_boxes_is_refused(years: Path) -> None:
         assert re.search(r"no validation frame of .*years.* has boxes; allowed: frames with boxes", text)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_published_fields_are_read_to_run_but_not_to_plan(years: Path) -> None:
     """NaN in the fields is only an error when they are read."""
@@ -99,7 +99,7 @@ def broken(job: Finished, folder: Path, cause: str) -> Any:
     return found
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @needs_mpirun
 def test_a_signal_in_the_training_keeps_the_measurements_until_then(tmp_path: Path) -> None:
     """With a batch of one frame per rank; the test before it has ended."""

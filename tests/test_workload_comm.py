@@ -96,7 +96,7 @@ def test_two_ranks_in_one_group_or_in_two() -> None:
             assert check(case_of(groups, degree), world, 1) == expected
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(5)
 def test_a_grid_of_four_on_two_simulated_nodes_with_an_idle_rank() -> None:
     world = nodes_of(2)

@@ -73,7 +73,7 @@ def test_statistics_of_nodes_name_the_slowest_rank_of_each() -> None:
     nodes.free()
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(3)
 def test_rates_of_simulated_nodes() -> None:
     """Claims hold; a rate is skipped where a node has one rank, or where there is one node."""
@@ -117,7 +117,7 @@ def test_sound_hosts_pass(tmp_path: Path) -> None:
     assert (code, table["verdict"], table["raw"]["nodes"]) == (0, "PASSED", 3), report
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.hosts
 @needs_hosts
 def test_a_host_with_a_slow_link_is_named_and_fails(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ def test_an_infinite_loss_of_finite_outputs_is_a_divergence(monkeypatch: pytest.
         assert run.entry.verdict == "PASSED", verdicts(run.entry)
 
 
-@pytest.mark.slow
+@pytest.mark.exhaustive
 @pytest.mark.parallel(2)
 def test_a_trial_without_memory_is_recorded_and_the_group_continues(monkeypatch: pytest.MonkeyPatch) -> None:
     from hpcai.training import assembly

@@ -76,15 +76,16 @@ def propose(
 ) -> Selection:
     """At most 8 networks that were not tried before and keep to the limits.
 
-    Parents are trials whose ids are in `stored`. If they have no such neighbours, candidates descend from the initial
-    network, which is a candidate itself, before the others if the worker is the `first`. Strategy `bayes` ranks by an
+    Parents are trials whose ids are in `stored`. If they have no such neighbours, as where they fill the limits,
+    candidates descend from the initial network by one morphism, then by several. It is a candidate itself, before the
+    others if the worker is the `first`. Strategy `bayes` ranks by an
     upper confidence bound of a Gaussian process, `random` draws a parent and a morphism. Networks that break the limits
     are noted in the history. A function of its arguments alone: the same on every rank that passes the same.
     """
     search = _CandidateSearch(history, limits, Random(seed))
     parents = [network for id, network in history.evaluated.items() if id in stored]
     found = search.annealed(parents) if parents and strategy == BAYES else []
-    found = found or search.drawn([*map(_unchanged, parents)]) or search.initial(first)
+    found = found or search.drawn([*map(_unchanged, parents)]) or search.initial(first) or search.walked()
     return Selection(tuple(found[:MOST]), search.duplicates, search.rejected)
 
 
@@ -103,10 +104,25 @@ class _CandidateSearch:
 
     def initial(self, first: bool) -> list[Candidate]:
         """The initial network, if it was not tried, and single morphisms of it."""
-        initial = Candidate(None, (), (), self.history.initial, digest(self.history.initial))
+        initial = self._root()
         itself = [initial] if initial.digest not in self.history.tried else []
         drawn = self.drawn([initial])
         return [*itself, *drawn] if first else [*drawn, *itself]
+
+    def walked(self) -> list[Candidate]:
+        """Networks several random morphisms away from the initial one."""
+        return self.drawn([self._walk(self.random.randrange(1, FARTHEST)) for _ in range(ATTEMPTS)])
+
+    def _root(self) -> Candidate:
+        return Candidate(None, (), (), self.history.initial, digest(self.history.initial))
+
+    def _walk(self, steps: int) -> Candidate:
+        """The end of a random walk from the initial network; it may break limits, or have been tried."""
+        end = self._root()
+        for _ in range(steps):
+            if morphism := Neighbourhood(end.graph).draw(self.random):
+                end = end._replace(morphisms=(*end.morphisms, morphism), graph=morphism.apply(end.graph))
+        return end
 
     def drawn(self, origins: list[Candidate]) -> list[Candidate]:
         """Random neighbours of random origins."""
