@@ -39,6 +39,7 @@ SEARCH = """A small search
 of the tests
 [nas]
 fashion DATASET
+8 RESOLUTION
 64 SAMPLES
 1 GROUPS
 2 DEGREE

@@ -27,7 +27,9 @@ Small
 fashion         DATASET
 160             SAMPLES
 8               BATCH
-6               EPOCHS
+8               RESOLUTION
+8               EPOCHS
+2               EVALUATE
 {kernels}       KERNELS
 2               GROUPS
 1               DEGREE

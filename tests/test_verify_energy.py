@@ -22,6 +22,7 @@ INPUT = """Energy
 of two groups
 [ensemble]
 fashion DATASET
+8 RESOLUTION
 1024 SAMPLES
 2 GROUPS
 1 DEGREE
