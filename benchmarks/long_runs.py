@@ -33,7 +33,7 @@ def inputs(chosen: argparse.Namespace) -> dict[str, str]:
     epochs = chosen.steps // 5
     return {
         "steps": f"{COMMON}[ensemble]\n{IMAGES}160 SAMPLES\n16 BATCH\n{epochs} EPOCHS\n{epochs // 10} EVALUATE\n",
-        "trials": f"{COMMON}[nas]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{SMALL}{chosen.trials} TRIALS\n",
+        "trials": f"{COMMON}[nas]\n{IMAGES}128 SAMPLES\n64 BATCH\n1 EPOCHS\n{SMALL}{chosen.trials} TRIALS\n",
         "tests": f"{COMMON}[ensemble]\n{IMAGES}32 SAMPLES\n16 BATCH\n1 EPOCHS\n{swept}",
     }
 

@@ -23,7 +23,7 @@ from hpcai.machine import scheduler
 from hpcai.mllog import system
 from hpcai.record.record import Record
 from hpcai.record.result import Result
-from hpcai.report import checksums, files
+from hpcai.report import checksums, ended_tests, files
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing, summary_of
@@ -38,9 +38,9 @@ from hpcai.results.summary import sealed
 from hpcai.verification import verify
 from hpcai.verification.completeness import missing
 
-# Time for writing files between tests: a fixed part, so that short tests are kept as well if a rank is killed, and a
-# share of the run's time. Each writing is of all tests: without a bound a sweep would take time quadratic in its tests.
-# The same bound holds for the time of verifying them between tests.
+# Time for writing files between tests: a fixed part, and a share of the run's time. Each writing is of all tests:
+# without a bound a sweep would take time quadratic in its tests. What it leaves out is kept in a line of another file.
+# The same bound holds for the time of verifying the files between tests.
 WRITING_SECONDS, WRITING_SHARE = 2.0, 0.01
 READ_BACK = 2**30  # bytes of files that a run reads again in one verification; larger ones only have to be there
 MOST_KEPT = 20  # differences that are printed and recorded
@@ -81,6 +81,7 @@ class Recorder:
                 _write_system(self._folder, system.text(head, device))
             self._lock = self._lock or resumption.locked(self._folder)
             files.write(self._folder, sealed(self.result, planned), self._digests)  # or nothing is run
+            ended_tests.remove(self._folder)
             self._verify()
             self._output.print(banner(self.result) + blocks(self.result))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
@@ -108,28 +109,39 @@ class Recorder:
     def enter(self, case: Case, measured: Measured) -> None:
         """Add a complete case; claims that its raw measurements violate are printed on stderr."""
         if self.writes:
-            self.result, entry = enter(self.result, case, measured)
+            before = self.result
+            self.result, entry = enter(before, case, measured)
             self.last = case.index
             self.line.clear()
             for claim in failed_by(case, entry, self.result.environment):
                 print(f"hpcai: test {case.index}: does not hold: {claim}", file=sys.stderr)
-            self._keep()  # before it is printed: a launcher whose standard output is full ends the job
+            self._keep(before)  # before it is printed: a launcher whose standard output is full ends the job
             self.line.clear()
             self._output.print(block(self.result, entry))
 
-    def _keep(self) -> None:
-        """Write the files and verify them, as far as the bounds of time allow."""
+    def _keep(self, before: Result) -> None:
+        """Write the files and verify them, as far as the bounds of time allow; else the new test alone."""
         most = WRITING_SECONDS + WRITING_SHARE * (clock.now() - self._begun)
-        if self._written_seconds <= most:
+        if self._written_seconds <= most or not self._kept_alone(before):
             self._write()
             if self._verified_seconds <= most:
                 self._verify()
+
+    def _kept_alone(self, before: Result) -> bool:
+        """Keep the test by which the result has grown; whether that succeeded."""
+        try:
+            ended_tests.append(self._folder, before, self.result)
+            paths.remove(self._folder, [self.last])
+        except (HpcaiError, OSError):
+            return False
+        return True
 
     def _write(self) -> Result:
         begun, result = clock.now(), sealed(self.result, self.planned)
         try:
             files.write(self._folder, result, self._digests)
             self._place = self._folder
+            ended_tests.remove(self._folder)
             paths.remove(self._folder, [entry.index for entry in ended(result)])
         except HpcaiError as error:
             self._place = self._elsewhere(result, error)

@@ -11,6 +11,7 @@ from hpcai.errors import InputError
 from hpcai.record.loading import load
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Resumption
+from hpcai.report import ended_tests
 from hpcai.report.files import RESULT
 from hpcai.results.assembly import ended
 from hpcai.results.cells import cell
@@ -28,7 +29,7 @@ def left(folder: Path) -> Result:
     found = load(folder / RESULT)
     if found.summary is not None and found.summary.complete:
         raise InputError(f"--resume {folder}: all of its {found.summary.planned} tests have ended")
-    return found
+    return ended_tests.with_kept(folder, found)
 
 
 def locked(folder: Path) -> int:

@@ -24,16 +24,29 @@ from hpcai.workloads import registry
 def read(path: Path) -> Json:
     """The JSON object in a result file; InputError if it is none, or of a schema that is not read."""
     try:
-        stored = json.loads(path.read_text("utf-8"), object_pairs_hook=_object, parse_constant=_refused)
+        text = path.read_text("utf-8")
     except OSError as error:
         raise InputError(f"cannot read {path}: {error.strerror}") from None
+    except ValueError as error:
+        raise _no_json(str(path), error) from None
+    return document_of(text, str(path))
+
+
+def document_of(text: str | bytes, place: str) -> Json:
+    """The JSON object of a result's text; InputError as `read` raises it."""
+    try:
+        stored = json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
     except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from None
+        raise _no_json(place, error) from None
     schema = stored.get("schema") if isinstance(stored, dict) else None
     if schema not in READ:
         found = f"its schema is {schema}" if isinstance(schema, str) and len(schema) < 40 else "it has no schema"
-        raise InputError(f"{path} is not a result that this version reads: {found}; allowed: {', '.join(READ)}")
+        raise InputError(f"{place} is not a result that this version reads: {found}; allowed: {', '.join(READ)}")
     return dict(stored)
+
+
+def _no_json(place: str, error: Exception) -> InputError:
+    return InputError(f"{place} is not JSON: {error}")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:

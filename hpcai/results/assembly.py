@@ -72,8 +72,22 @@ def with_claims(case: Case, entry: Entry, environment: Environment) -> Entry:
 
 def without_tests(result: Result) -> Result:
     """The result before its first test."""
-    lists = {"tests", "tables", *filter(None, (each.rows for each in registry.workloads()))}
-    return structs.replace(result, broken_off=None, **dict.fromkeys(lists, ()))
+    return structs.replace(result, broken_off=None, **dict.fromkeys(_lists(), ()))
+
+
+def added(before: Result, after: Result) -> Result:
+    """Of a result to which tests were added, these tests alone."""
+    return structs.replace(after, **{name: getattr(after, name)[len(getattr(before, name)) :] for name in _lists()})
+
+
+def joined(result: Result, more: Result) -> Result:
+    """A result with the tests of another one."""
+    return structs.replace(result, **{name: (*getattr(result, name), *getattr(more, name)) for name in _lists()})
+
+
+def _lists() -> list[str]:
+    """Members of a result that have entries or rows of its tests."""
+    return ["tests", "tables", *filter(None, (each.rows for each in registry.workloads()))]
 
 
 def ended(result: Result) -> list[Entry]:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from hpcai.errors import DataError
 from hpcai.formulas.learning_curve import value
+from hpcai.machine import appended_lines
 from hpcai.networks.morphism import Morphism
 from hpcai.record.trial import COMPLETED, Trial
 from hpcai.search import journal, kept_trials
@@ -66,7 +67,7 @@ def read(folder: Path, kept_file: Path, duration: float) -> EarlierTrials:
     path = folder / JOURNAL
     if not path.exists():
         return EarlierTrials()
-    lines, torn = journal.lines_of(path)
+    lines, torn = appended_lines.lines_of(path)
     kept, kept_torn = kept_trials.read(kept_file)
     reasons = {"the last line of the journal is torn": [len(lines) + 1]} if torn else {}
     chosen = [*_counting(path, lines, kept, duration, reasons)]

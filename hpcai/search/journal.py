@@ -3,13 +3,13 @@
 A last line that a crash cut off is ignored; any other line that is no trial is an error.
 """
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
 
 from hpcai.errors import DataError
+from hpcai.machine import appended_lines
 from hpcai.machine.disk import flush
 from hpcai.record.trial import Trial
 from hpcai.search.messages import line
@@ -27,30 +27,7 @@ def append(path: Path, trial: Trial) -> None:
 
 def append_line(path: Path, trial: int, text: bytes) -> None:
     """As `append`, of a trial that is encoded already."""
-    try:
-        count = _write(path, text + b"\n")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    if count != len(text) + 1:
-        raise DataError(f"{path}: there is no room for trial {trial}")
-
-
-def _write(path: Path, text: bytes) -> int:
-    """How many bytes one write appended."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o644)
-    try:
-        return os.write(descriptor, text)
-    finally:
-        os.close(descriptor)
-
-
-def lines_of(path: Path) -> tuple[list[bytes], bool]:
-    """The whole lines, and whether there is a torn one behind them. DataError if the file cannot be read."""
-    try:
-        *lines, torn = path.read_bytes().split(b"\n")
-    except OSError as error:
-        raise DataError(f"{path}: {error.strerror}") from None
-    return lines, bool(torn)
+    appended_lines.append_line(path, text, f"trial {trial}")
 
 
 def replace(path: Path, lines: Iterable[bytes]) -> None:
@@ -67,7 +44,7 @@ def replace(path: Path, lines: Iterable[bytes]) -> None:
 
 def read(path: Path) -> list[Trial]:
     """All trials in the order in which they ended. DataError names the file and the line that is no trial."""
-    return [decode_line(path, number, text) for number, text in enumerate(lines_of(path)[0], start=1)]
+    return [decode_line(path, number, text) for number, text in enumerate(appended_lines.lines_of(path)[0], start=1)]
 
 
 def decode(text: bytes) -> Trial:
