@@ -1,0 +1,71 @@
+"""Causal attention on CPUs in Numba: entry points for arrays and addresses, fp32."""
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import poisoned
+from ..cpu.workspace import workspace
+from ..providers import Call, Prepared, Unavailable
+from ..spec import FORWARD
+from . import LOG2_E, MULTIPLE, Shape, Tensors
+from .cpu import backward as gradients
+from .cpu import forward as pass_forward
+from .cpu.layout import Heads, layout
+from .cpu.products import kernels
+
+PROVIDER = "custom"
+DEVICES = ("cpu",)
+
+ONE = np.float32(1)
+
+
+def forward(shape: Shape, q: Heads, k: Heads, v: Heads, out: Heads, log_sums: int, threads: int) -> None:
+    """Fill the output, and float32[batch, heads, places] with the base-2 logarithms of the rows' sums of powers.
+
+    The heads are divided among the threads, so that no more of these than heads compute.
+    """
+    check(shape)
+    plan, count = layout(shape.heads, shape.places, shape.features, False), shape.batch * shape.heads
+    memory, scale = workspace(threads * plan.nbytes), np.float32(shape.scale * LOG2_E)
+    pass_forward.forward(kernels(ONE), ONE, scale, count, (q, k, v, out), log_sums, plan, memory, threads)
+
+
+def backward(
+    shape: Shape, given: tuple[Heads, ...], made: tuple[Heads, ...], log_sums: int, threads: int
+) -> None:
+    """Fill the gradients `made` of q, k and v; given: q, k, v, the output and its gradient."""
+    check(shape)
+    plan, count = layout(shape.heads, shape.places, shape.features, True), shape.batch * shape.heads
+    memory, scales = workspace(threads * plan.nbytes), (np.float32(shape.scale), np.float32(shape.scale * LOG2_E))
+    gradients.backward(kernels(ONE), ONE, scales, count, given, made, log_sums, plan, memory, threads)
+
+
+def check(shape: Shape) -> None:
+    """ValueError unless there is a kernel for the shape."""
+    if shape.features % MULTIPLE or min(shape.size) < 1:
+        raise ValueError(f"attention of {shape.size}; allowed: heads of multiples of {MULTIPLE} features")
+
+
+def heads_of(array: Any) -> Heads:
+    """Address and strides of an array [batch, heads, places, features], which must not move."""
+    assert array.dtype == np.float32 and array.strides[3] == array.itemsize
+    return Heads(array.ctypes.data, *array.strides[:3])
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The only variant. See `Prepared`. The backward pass is given the output of a forward pass."""
+    if data.q.dtype != np.float32:
+        raise Unavailable(f"attention of {data.q.dtype} in Numba; there is float32")
+    result, out = poisoned(shape.result(direction), "float32"), poisoned(shape.size, "float32")
+    log_sums = np.empty(shape.size[:3], np.float32)
+
+    def bind(data: Tensors) -> Call:
+        q, k, v, g = map(heads_of, data)
+        if direction == FORWARD:
+            return lambda: forward(shape, q, k, v, heads_of(result), log_sums.ctypes.data, threads)
+        forward(shape, q, k, v, heads_of(out), log_sums.ctypes.data, threads)
+        made = tuple(map(heads_of, result))
+        return lambda: backward(shape, (q, k, v, heads_of(out), g), made, log_sums.ctypes.data, threads)
+
+    return [Prepared(bind(data), lambda: result, lambda: result.fill(np.nan), bind=bind, view=lambda: result)]

@@ -1,0 +1,138 @@
+"""Causal attention and its gradients in float64, as defined, with the largest differences that fp32 allows.
+
+The bound, u = 2^-24, t(n) = 8 sqrt(n) u the tolerance of a sum of n products relative to the root of its summed squares
+(spec.fp32_tolerance), d features, n places, P the probabilities, S = scale Q K^T. First order, and linear in the errors
+of a row, which are not independent of each other:
+
+    score        |dS| <= scale t(d) sqrt(Q^2 K^2^T) + 4 u (|S| + max |S| of the row): the sum, the rounding of the scale
+                 and of its product, the difference to the maximum, which itself is rounded
+    power        relative E = |dS| + 3 u sqrt(1 + n / TILE): exponential and rounding; so for each tile, since a new
+                 maximum multiplies by another exponential
+    sum          relative L = sum of P E over the row + t(n) sqrt(sum of P^2)
+    output       P E |V| + L |O| + t(n) sqrt(P^2 V^2) + 2 u |O|
+    probability  relative F = |dS| + L + 3 u + u |logarithm of the sum|: from the rounded logarithm
+    dV           P^T F |G| + t(n) sqrt(P^2^T G^2)
+    dP = G V^T   |d dP| <= t(d) sqrt(G^2 V^2^T)
+    mean         sum over features of |G| |dO| + t(d) sqrt(sum of G^2 O^2)
+    dS           P (F |dP - mean| + |d dP| + |d mean| + 2 u |dP - mean|)
+    dQ, dK       scale (|d dS| |K| + t(n) sqrt(dS^2 K^2)), and the same of dS^T and Q
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from ..residual import Compared
+from ..spec import FORWARD, UNIT_ROUNDOFF_FP32, Float64, fp32_tolerance
+from . import Shape, Tensors
+
+U = UNIT_ROUNDOFF_FP32
+TILE = 64  # keys that a tile has at least
+
+
+class Bounded(NamedTuple):
+    """Exact values of a head, and the differences that are allowed."""
+
+    exact: Float64
+    allowed: Float64
+
+
+class Head(NamedTuple):
+    """A head's scale and rows [places, features]."""
+
+    scale: float
+    q: Float64
+    k: Float64
+    v: Float64
+
+    @property
+    def scores(self) -> Float64:
+        """Scaled scores; -inf where masked."""
+        return np.where(np.tri(len(self.q), dtype=bool), self.scale * (self.q @ self.k.T), -np.inf)
+
+
+def probabilities(scores: Float64) -> tuple[Float64, Float64]:
+    """Softmax of each row, and the logarithm of its sum."""
+    highest = scores.max(axis=1, keepdims=True)
+    powers = np.exp(scores - highest)
+    sums = powers.sum(axis=1, keepdims=True)
+    return powers / sums, (highest + np.log(sums))[:, 0]
+
+
+def output(head: Head) -> Float64:
+    """P V."""
+    return probabilities(head.scores)[0] @ head.v
+
+
+def gradients(head: Head, g: Float64) -> tuple[Float64, Float64, Float64]:
+    """Gradients of q, k and v for g, that of the output."""
+    P = probabilities(head.scores)[0]
+    dP = g @ head.v.T
+    dS = head.scale * P * (dP - (P * dP).sum(axis=1, keepdims=True))
+    return dS @ head.k, dS.T @ head.q, P.T @ g
+
+
+class _Errors(NamedTuple):
+    """P, and the bounds on scores (absolute), on their powers and sums (relative), and on the output."""
+
+    P: Float64
+    scores: Float64
+    sums: Float64
+    output: Float64
+    log_sums: Float64
+
+
+def _root(left: Float64, right: Float64) -> Float64:
+    return np.sqrt(np.square(left) @ np.square(right))
+
+
+def _errors(head: Head) -> _Errors:
+    n, d = head.q.shape
+    scores = head.scores
+    P, log_sums = probabilities(scores)
+    size = np.where(np.isfinite(scores), np.abs(scores), 0.0)
+    of_scores = head.scale * fp32_tolerance(d) * _root(head.q, head.k.T) + 4 * U * (
+        size + size.max(axis=1, keepdims=True)
+    )
+    powers = of_scores + 3 * U * np.sqrt(1 + n / TILE)
+    sums = (P * powers).sum(axis=1) + fp32_tolerance(n) * np.sqrt(np.square(P).sum(axis=1))
+    right = np.abs(P @ head.v)
+    of_output = (P * powers) @ np.abs(head.v) + (sums[:, None] + 2 * U) * right + fp32_tolerance(n) * _root(P, head.v)
+    return _Errors(P, of_scores, sums, of_output, log_sums)
+
+
+def bounded_output(head: Head) -> Bounded:
+    """The output and what is allowed."""
+    return Bounded(output(head), _errors(head).output)
+
+
+def bounded_gradients(head: Head, g: Float64) -> tuple[Bounded, Bounded, Bounded]:
+    """Gradients of q, k and v and what is allowed."""
+    errors, (n, d), P = _errors(head), head.q.shape, _errors(head).P
+    dP, out = g @ head.v.T, P @ head.v
+    centred = np.abs(dP - (g * out).sum(axis=1, keepdims=True))
+    relative = errors.scores + (errors.sums + 3 * U + U * np.abs(errors.log_sums))[:, None]
+    of_mean = (np.abs(g) * errors.output).sum(axis=1) + fp32_tolerance(d) * np.sqrt(np.square(g * out).sum(axis=1))
+    of_dP = fp32_tolerance(d) * _root(g, head.v.T)
+    of_dS = P * ((relative + 2 * U) * centred + of_dP + of_mean[:, None])
+    dS, t = P * centred, fp32_tolerance(n)
+    of_q = head.scale * (of_dS @ np.abs(head.k) + t * _root(dS, head.k))
+    of_k = head.scale * (of_dS.T @ np.abs(head.q) + t * _root(dS.T, head.q))
+    of_v = (P * relative).T @ np.abs(g) + t * _root(P.T, g)
+    exact = gradients(head, g)
+    return Bounded(exact[0], of_q), Bounded(exact[1], of_k), Bounded(exact[2], of_v)
+
+
+def compared(result: Float64, data: Tensors, shape: Shape, direction: str, slack: float = 1.0) -> Iterator[Compared]:
+    """Each head of a provider's result, with its exact values and the allowed differences."""
+    for sample in range(shape.batch):
+        for number in range(shape.heads):
+            q, k, v, g = (each[sample, number].astype(np.float64) for each in data)
+            head = Head(shape.scale, q, k, v)
+            if direction == FORWARD:
+                parts = [(result[sample, number], bounded_output(head))]
+            else:
+                parts = [*zip(result[:, sample, number], bounded_gradients(head, g), strict=True)]
+            for found, bounded in parts:
+                yield Compared(found.astype(np.float64), bounded.exact, slack * bounded.allowed)
