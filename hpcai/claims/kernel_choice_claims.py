@@ -5,9 +5,10 @@ from collections.abc import Mapping
 
 from hpcai.claims.training_claims import of_raw
 from hpcai.inputfile import Case
-from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups
+from hpcai.networks.execution_plan import batch_norm_site, execution_plan, fused_groups, sequence_site
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import BatchNorm
+from hpcai.networks.sequences import CausalAttention, RmsNorm
 from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.opcount.products import layers_of
 from hpcai.record.preflight import Backward, KernelChoice
@@ -42,7 +43,7 @@ def _norms(case: Case, raw: TrainingRaw) -> bool:
     if choice is None:
         return True
     found = {norm.shape: norm.layers for norm in choice.normalisations}
-    return found.items() <= batch_norms(_executed(case, raw), case.replica_batch).items()
+    return found.items() <= one_kernel_sites(_executed(case, raw), case.replica_batch).items()
 
 
 def _executed(case: Case, raw: TrainingRaw) -> Graph:
@@ -50,10 +51,16 @@ def _executed(case: Case, raw: TrainingRaw) -> Graph:
     return tensor_part(graph_of(case, raw.dataset), 0, case.split.shards).graph
 
 
-def batch_norms(graph: Graph, batch: int) -> Mapping[str, int]:
-    """Number of batch norms of a network by shape and fused operations."""
-    groups = (group for group in fused_groups(execution_plan(graph)) if isinstance(group[0].layer.op, BatchNorm))
-    return Counter(batch_norm_site(group, (batch, *graph.shapes[group[0].layer.inputs[0]])) for group in groups)
+def one_kernel_sites(graph: Graph, batch: int) -> Mapping[str, int]:
+    """Number of batch norms of a network by shape and fused operations, and of RMS norms and attentions by shape."""
+    found: Counter[str] = Counter()
+    for group in fused_groups(execution_plan(graph)):
+        op, size = group[0].layer.op, (batch, *graph.shapes[group[0].layer.inputs[0]])
+        if isinstance(op, BatchNorm):
+            found[batch_norm_site(group, size)] += 1
+        elif isinstance(op, RmsNorm | CausalAttention):
+            found[sequence_site(op, size)] += 1
+    return found
 
 
 def _timings(case: Case, raw: TrainingRaw) -> bool:
@@ -94,7 +101,7 @@ KERNEL_CHOICE = (
         CHOSEN,
     ),
     Claim(
-        "kernel_choice: batch norms of the network",
+        "kernel_choice: norms and attention of the network",
         of_raw(_norms),
         changed("raw.preparation.kernel_choice.normalisations.0.layers", 99),
         CHOSEN,

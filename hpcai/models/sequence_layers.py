@@ -71,13 +71,13 @@ class CausalAttention(nn.Module):
 
 def rotated(heads: Tensor) -> Tensor:
     """heads[N, h, S, HEAD] with each pair of features i, i + HEAD/2 rotated by place x BASE^(-2 i / HEAD)."""
-    cosines, sines = _rotations(heads.shape[2], heads.dtype, heads.device)
+    cosines, sines = rotations(heads.shape[2], heads.dtype, heads.device)
     first, second = heads.chunk(2, -1)
     return torch.cat([first * cosines - second * sines, second * cosines + first * sines], -1)
 
 
 @lru_cache(maxsize=64)
-def _rotations(places: int, kind: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
+def rotations(places: int, kind: torch.dtype, device: torch.device) -> tuple[Tensor, Tensor]:
     """Cosines and sines [S, HEAD / 2] of the angles, computed in float64."""
     with torch.inference_mode(False):
         frequencies = torch.exp(torch.arange(HEAD // 2, dtype=torch.float64) * (-2 * log(BASE) / HEAD))

@@ -49,6 +49,12 @@ def batch_norm_site(group: Sequence[PlannedLayer], size: Sequence[int]) -> str:
     return " ".join([numbers, *(planned.layer.op.kind for planned in group[1:])])
 
 
+def sequence_site(op: Op, size: Sequence[int]) -> str:
+    """Text of an RMS norm or an attention on rows of that size (samples, places, features)."""
+    numbers = " ".join(f"{letter}{number}" for letter, number in zip("nsd", size, strict=True))
+    return f"{op.kind} {numbers}"
+
+
 def fused_groups(plan: Sequence[PlannedLayer]) -> Iterator[tuple[PlannedLayer, ...]]:
     """The plan in groups that one kernel can compute: batch norm, then a sum of it and one other input, then a ReLU.
 

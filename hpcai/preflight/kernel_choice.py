@@ -28,7 +28,7 @@ from hpcai.record.preflight import Backward, Forward, Kernel, KernelChoice, Time
 from hpcai.results import kernel_choice as rule
 from hpcai.train.layer_timer import BACKWARD, LayerTimer
 from hpcai.train.loop import Training
-from hpcai.train.providers import Choice, use_custom
+from hpcai.train.providers import SEQUENCES, Choice, use_custom
 
 Timed = tuple[Product | str, str, str]  # product or batch norm; pass; provider
 Seconds = dict[Timed, float]
@@ -89,9 +89,10 @@ def _chosen(sites: LayerSites, measured: KernelChoice) -> Chosen:
 def _as_on_first(sites: LayerSites, module: Layers, comm: MPI.Comm) -> LayerSites:
     """The sites as the first rank has them: a layer has the same kernels on all ranks, whatever their shards of it.
 
-    Batch norms are those that have a custom kernel on every rank. Collective.
+    Norms and attention are those that have a custom kernel on every rank. Collective.
     """
     names = [group[0].layer.name for _, group in normalised(module)]
+    names += [name for name, part in module.named_modules() if isinstance(part, SEQUENCES)]
     everywhere = np.array([name in sites.norms for name in names], np.bool_)
     comm.Allreduce(MPI.IN_PLACE, everywhere, MPI.LAND)
     first: LayerSites = comm.bcast(sites)

@@ -18,6 +18,7 @@ from hpcai.kernels import conv2d
 from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
 from hpcai.kernels.cycles.numba_cpu import ITERATIONS, burst
+from hpcai.kernels.providers import VENDOR
 from hpcai.machine import memory
 from hpcai.models.module import build
 from hpcai.preflight.preconditions import preconditions
@@ -54,7 +55,8 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> 
     if compiled and any(map(_is_int8, trained)):
         check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
     for section in dict.fromkeys(case.workload for case in cases):
-        preconditions(section).load(device, compiled)
+        custom = any(case.workload == section and case.kernels != VENDOR for case in cases if case.trains)
+        preconditions(section).load(device, compiled, custom)
     memory.release_unused()
     memory.resume_collection()
     return memory.resident()

@@ -18,7 +18,7 @@ def _never(case: Case, device: torch.device) -> str:
     return ""
 
 
-def _nothing_loaded(device: torch.device, compiled: bool) -> None:
+def _nothing_loaded(device: torch.device, compiled: bool, custom: bool) -> None:
     """Nothing is loaded late."""
 
 
@@ -28,12 +28,13 @@ class Preconditions:
 
     check: raises HpcaiError if a case cannot be run on its data, which are None where it trains nothing. refusal: why
     this rank's device, compilers or libraries cannot run a case; empty if they can. load: has the libraries do a tiny
-    piece of work, so that they are there before memory is measured; custom kernels only where they may be compiled.
+    piece of work, so that they are there before memory is measured; custom kernels only where they may be
+    compiled (second argument), those of KERNELS only where a test trains by them (third).
     """
 
     check: Callable[[Case, Any], None] = _no_check
     refusal: Callable[[Case, torch.device], str] = _never
-    load: Callable[[torch.device, bool], None] = _nothing_loaded
+    load: Callable[[torch.device, bool, bool], None] = _nothing_loaded
 
 
 def preconditions(section: str) -> Preconditions:

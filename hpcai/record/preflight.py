@@ -128,10 +128,10 @@ class TimedProduct(Record, kw_only=True):
 
 
 class TimedNormalisation(Record, kw_only=True):
-    """Batch norms of one shape, timed by each provider."""
+    """Batch norms, RMS norms or attentions of one shape, timed by each provider."""
 
-    shape: Annotated[str, about("shape, and what is fused with the batch norm")]
-    layers: Annotated[Positive, about("batch norms of that shape")]
+    shape: Annotated[str, about("shape, and what is fused with a batch norm")]
+    layers: Annotated[Positive, about("layers of that shape")]
     vendor: Annotated[PositiveSeconds, about("by the vendor's kernels", unit="s")]
     custom: Annotated[PositiveSeconds, about("by the custom kernels", unit="s")]
     chosen: Annotated[bool, about("whether the custom kernel computes it")]
@@ -149,7 +149,7 @@ class KernelChoice(Record, kw_only=True):
 
     rounds: Annotated[Positive, about("rounds of timing")]
     products: Annotated[tuple[TimedProduct, ...], about("products of convolutions and dense layers, by shape")]
-    normalisations: Annotated[tuple[TimedNormalisation, ...], about("batch norms, by shape")]
+    normalisations: Annotated[tuple[TimedNormalisation, ...], about("batch norms, RMS norms and attention, by shape")]
     whole: Annotated[
         WholeStep | None, about("seconds of a step of the whole network; null where no custom kernel was faster")
     ]

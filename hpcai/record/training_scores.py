@@ -76,7 +76,11 @@ class CustomShare(Record, kw_only=True):
         ),
     ]
     normalisations: Annotated[
-        float, about("batch norms by custom kernels / all batch norms", label="batch norms by custom kernels, share")
+        float,
+        about(
+            "batch norms, RMS norms and attention by custom kernels / all of them",
+            label="norms and attention by custom kernels, share",
+        ),
     ]
 
 

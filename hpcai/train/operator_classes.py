@@ -24,7 +24,7 @@ _TABLE = {
         scaled_dot_product_attention scaled_dot_product_flash_attention scaled_dot_product_flash_attention_for_cpu
         scaled_dot_product_efficient_attention scaled_dot_product_cudnn_attention scaled_dot_product_attention_math
         flash_attention_forward efficient_attention_forward cudnn_attention_forward
-        scaled_mm int_mm dense dense_input dense_weight GeneratedBackwardFor_hpcai_dense_default""",
+        causal_attention scaled_mm int_mm dense dense_input dense_weight GeneratedBackwardFor_hpcai_dense_default""",
     ELEMENTWISE: """
         add sub rsub mul div neg addcmul addcdiv lerp relu threshold clamp clamp_min clamp_max masked_fill where
         maximum minimum abs sign reciprocal sqrt rsqrt square pow exp log log2 floor remainder nan_to_num

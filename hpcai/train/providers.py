@@ -1,6 +1,7 @@
 """Selects the provider of a network's layers: vendor, or custom, for all layers or for the faster ones.
 
-Custom batch norm is fused with the following addition and ReLU where a kernel for that exists.
+Custom batch norm is fused with the following addition and ReLU where a kernel for that exists. Attention and RMS norm
+of fp32 on CPUs have custom kernels; elsewhere torch computes them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -12,19 +13,23 @@ from typing import Any
 from torch import Tensor, nn
 
 from hpcai.kernels import operators
+from hpcai.kernels.operators import sequences
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.models.fused_layers import fuse
 from hpcai.models.module import Layers
+from hpcai.models.sequence_layers import EPSILON, CausalAttention, RmsNorm, SharedEmbedding, rotations
+from hpcai.networks.sequences import HEAD
 from hpcai.train import quantised
 
 Forward = Callable[[Tensor], Tensor]
 Size = tuple[int, ...]  # shape of a layer's input without the batch
+SEQUENCES = CausalAttention, RmsNorm  # layers with one custom kernel for both passes
 Directions = Mapping[Size, Collection[str]]  # the custom directions of a layer by its input's size
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Layers computed by custom kernels: directions by layer name and input size, and the names of batch norms."""
+    """Layers computed by custom kernels: directions by layer name and input size; names of norms and of attention."""
 
     products: Mapping[str, Directions]
     normalisations: Collection[str]
@@ -38,6 +43,8 @@ def use_custom(module: Layers, choice: Choice | None = None) -> None:
     """
     convolved: dict[str, Callable[[Tensor], bool]] = {}
     for name, part in module.named_modules():
+        if isinstance(part, SEQUENCES) and (choice is None or name in choice.normalisations):
+            part.forward = partial(_of_sequences, part, part.forward)
         custom = None if choice is None else choice.products.get(name, {})
         if custom is not None and not any(custom.values()):
             continue
@@ -58,8 +65,8 @@ def use_vendor(module: Layers) -> None:
         if quantised.is_quantised(part):
             quantised.set_gradients(part, ())
         forward: Any = getattr(part, "forward", None)
-        if isinstance(forward, partial) and forward.func in (_convolved, _multiplied):
-            part.forward = forward.args[2]
+        if isinstance(forward, partial) and forward.func in (_convolved, _multiplied, _of_sequences):
+            part.forward = forward.args[-1]
     module.steps = list(module.as_planned)
 
 
@@ -102,7 +109,16 @@ def _convolved(part: nn.Conv2d, of: Directions | None, vendor_forward: Forward, 
 
 def _multiplied(part: nn.Linear, of: Directions | None, vendor_forward: Forward, rows: Tensor) -> Tensor:
     custom = _custom_directions(of, rows)
-    if not custom:
+    if not custom or (isinstance(part, SharedEmbedding) and part.looks_up(rows)):
         return vendor_forward(rows)
     y = operators.dense(rows, part.weight, custom)
     return y if part.bias is None else y.add_(part.bias)
+
+
+def _of_sequences(part: CausalAttention | RmsNorm, vendor_forward: Forward, x: Tensor) -> Tensor:
+    """Attention or RMS norm by the custom kernel, where there is one for x."""
+    if not sequences.applies(x):
+        return vendor_forward(x)
+    if isinstance(part, RmsNorm):
+        return sequences.rms_norm(x, part.weight, EPSILON)
+    return sequences.attention(x, HEAD, *rotations(x.shape[1], x.dtype, x.device))

@@ -1,6 +1,6 @@
 """Causal attention on CPUs in Numba: entry points for arrays and addresses, fp32."""
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from ..spec import FORWARD
 from . import LOG2_E, MULTIPLE, Shape, Tensors
 from .cpu import backward as gradients
 from .cpu import forward as pass_forward
+from .cpu import rotation
 from .cpu.layout import Heads, layout
 from .cpu.products import kernels
 
@@ -39,6 +40,24 @@ def backward(
     plan, count = layout(shape.heads, shape.places, shape.features, True), shape.batch * shape.heads
     memory, scales = workspace(threads * plan.nbytes), (np.float32(shape.scale), np.float32(shape.scale * LOG2_E))
     gradients.backward(kernels(ONE), ONE, scales, count, given, made, log_sums, plan, memory, threads)
+
+
+class _Sizes(NamedTuple):
+    """The sizes of a shape, as compiled code takes them."""
+
+    batch: int
+    heads: int
+    places: int
+    features: int
+
+
+def rotate(
+    shape: Shape, source: Heads, target: Heads, cosines: int, sines: int, threads: int, backwards: bool = False
+) -> None:
+    """Fill the target with the rotated rows of the source; cosines and sines: addresses of [places, features / 2]."""
+    check(shape)
+    direction = -ONE if backwards else ONE
+    rotation.rotate(direction, _Sizes(*shape.size), source, target, (cosines, sines), threads)
 
 
 def check(shape: Shape) -> None:

@@ -73,6 +73,14 @@ def gradients(head: Head, g: Float64) -> tuple[Float64, Float64, Float64]:
     return dS @ head.k, dS.T @ head.q, P.T @ g
 
 
+def rotated(rows: Float64, cosines: Float64, sines: Float64) -> Bounded:
+    """Rows with each pair of features i, i + features / 2 rotated; three roundings of each of two products."""
+    a, b = np.split(rows, 2, axis=-1)
+    exact = np.concatenate([a * cosines - b * sines, b * cosines + a * sines], axis=-1)
+    sizes = np.concatenate([np.abs(a * cosines) + np.abs(b * sines), np.abs(b * cosines) + np.abs(a * sines)], axis=-1)
+    return Bounded(exact, 3 * U * sizes)
+
+
 class _Errors(NamedTuple):
     """P, and the bounds on scores (absolute), on their powers and sums (relative), and on the output."""
 

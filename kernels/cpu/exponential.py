@@ -25,13 +25,7 @@ COEFFICIENTS = (
 
 def number(value: float) -> Value:
     """A constant of fp32."""
-    return ir.Constant(ir.FloatType(), float(_rounded(value)))
-
-
-def _rounded(value: float) -> float:
-    import numpy as np
-
-    return float(np.float32(value))
+    return ir.Constant(ir.FloatType(), value)
 
 
 def power_of_two(code: Code, x: Value) -> Value:

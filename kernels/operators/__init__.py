@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from ..spec import DIRECTIONS
-from . import direct, fused_evaluation, int8, library  # noqa: F401 - registers its operators
+from . import direct, fused_evaluation, int8, library, sequences  # noqa: F401 - registers its operators
 
 ALL = frozenset(DIRECTIONS)
 

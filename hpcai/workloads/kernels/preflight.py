@@ -21,7 +21,7 @@ def _check(case: Case, dataset: Any) -> None:
     products.requested(case)  # builds the networks
 
 
-def _load(device: torch.device, compiled: bool) -> None:
+def _load(device: torch.device, compiled: bool, custom: bool) -> None:
     """Compile custom kernels in all measured types and directions."""
     if not compiled:
         return

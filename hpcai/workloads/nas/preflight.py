@@ -18,7 +18,7 @@ def _check(case: Case, dataset: Any) -> None:
         raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
 
 
-def _load(device: torch.device, compiled: bool) -> None:
+def _load(device: torch.device, compiled: bool, custom: bool) -> None:
     """Compile the edit distance of networks; only searches need it."""
     from hpcai.search.edit_distance import distances, features, packed
 

@@ -30,7 +30,7 @@ def _refusal(case: Case, device: torch.device) -> str:
     return regions.refusal(device)
 
 
-def _load(device: torch.device, compiled: bool) -> None:
+def _load(device: torch.device, compiled: bool, custom: bool) -> None:
     """Train and evaluate a tiny detector on generated fields; only detectors need their kernels."""
     if regions.refusal(device):  # reported where cases are checked
         return

@@ -4,7 +4,6 @@ A tile is QUERIES x KEYS scores, whole micro-kernel tiles in both directions whe
 of scores, one of their gradients, and the packed rows that they belong to fit into an L2 cache of 1 MB together.
 """
 
-from collections.abc import Callable
 from functools import cache
 from math import lcm
 from typing import Any, NamedTuple
@@ -45,8 +44,9 @@ class Tile(NamedTuple):
 class Layout(NamedTuple):
     """A head's sizes, bytes between rows, and byte offsets of the parts of the workspace.
 
-    row_pitch: of packed rows and sums. tile_pitch: of tiles. rows_*: packed rows. columns_*: slivers of a transposed
-    operand. slivers_*: slivers. Of the operands x and y: queries and keys' partner, see the loops.
+    row_pitch: of packed rows and sums; tile_pitch: of tiles. Packed: queries and gradients (of the output) as rows;
+    keys and values as columns (`_across`) and as steps; queries and gradients as steps. Then the tiles, the sums of
+    queries, keys and values, and two numbers a place.
     """
 
     heads: int
@@ -94,9 +94,9 @@ def _up(count: int, unit: int) -> int:
 
 
 @compiled
-def head_of(heads: Any, number: Any, layout: Any) -> Any:
-    """Address of the first row of a head of a sample, and bytes between places."""
-    return heads.address + number // layout.heads * heads.sample + number % layout.heads * heads.head, heads.place
+def head_of(array: Any, number: Any, sizes: Any) -> Any:
+    """Address of the first row of head `number` of all samples, and bytes between places; sizes: with their `heads`."""
+    return array.address + number // sizes.heads * array.sample + number % sizes.heads * array.head, array.place
 
 
 @compiled

@@ -5,26 +5,13 @@ The left operand of a product is rows of any pitch, or such rows transposed; the
 
 from typing import Any, NamedTuple
 
-from llvmlite import ir
-from numba import types
-
 from ...cpu.compiled import compiled
 from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of
 from ...cpu.macrokernel import sliver_width
-from ...cpu.microkernel import (
-    FEW,
-    HEIGHTS,
-    MOST,
-    UNROLLED,
-    Column,
-    accumulate,
-    multiply_rows,
-    row_pointer,
-    store_sums,
-    zero_sums,
-)
-from ...cpu.simd import I8, I64, ROWS, Code, Value, instruction
+from ...cpu.microkernel import multiply_rows
+from ...cpu.simd import ROWS
+from ...cpu.transposed_microkernel import multiply_transposed
 
 
 class Kernels(NamedTuple):
@@ -37,50 +24,7 @@ class Kernels(NamedTuple):
 def kernels(one: Any) -> Kernels:
     """The micro-kernels for numbers of the type of `one`."""
     given = (one, 0, 0, 0, 0, 0, 0, False, 0)
-    return Kernels(function_pointer(multiply_rows, *given, 0), function_pointer(_multiply_transposed, *given))
-
-
-def _transposed_of(height: int) -> Any:
-    """The instruction for the first `height` columns of A, which are the rows of a tile."""
-
-    @instruction
-    def multiply(
-        typingctx: Any, alpha: Any, inner: Any, a: Any, pitch: Any, b: Any, c: Any, ldc: Any, add: Any
-    ) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-            code = Code(builder, alpha)
-            factor, steps, first, pitch, b, c, ldc, add = arguments
-            start = code.pointer(first)
-
-            def columns(index: Value) -> Column:
-                offsets = [builder.mul(builder.add(index, I64(step)), pitch) for step in range(UNROLLED)]
-                lines = [code.at(start, offset, I8) for offset in offsets]
-                return lambda step, row: code.broadcast(lines[step], row * code.itemsize)
-
-            row = row_pointer(code, c, ldc)
-            sums = accumulate(code, steps, columns, b, zero_sums(code, height), row, UNROLLED)
-            store_sums(code, sums, factor, row, add)
-            return context.get_dummy_value()
-
-        return types.void(alpha, *[types.intp] * 6, types.boolean), generate
-
-    return multiply
-
-
-_all, _most, _few = (_transposed_of(height) for height in HEIGHTS)
-
-
-@compiled
-def _multiply_transposed(
-    alpha: Any, inner: Any, a: Any, pitch: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any
-) -> None:
-    """As `multiply_rows` for A transposed: the numbers of a step are contiguous, steps `pitch` bytes apart."""
-    if height > MOST:
-        _all(alpha, inner, a, pitch, b, c, ldc, add)
-    elif height > FEW:
-        _most(alpha, inner, a, pitch, b, c, ldc, add)
-    else:
-        _few(alpha, inner, a, pitch, b, c, ldc, add)
+    return Kernels(function_pointer(multiply_rows, *given, 0), function_pointer(multiply_transposed, *given))
 
 
 @compiled
@@ -95,7 +39,7 @@ def _by_rows(
 def _by_columns(
     kernels: Any, alpha: Any, inner: Any, a: Any, pitch: Any, b: Any, c: Any, ldc: Any, add: Any, height: Any
 ) -> None:
-    call_pointer(_multiply_transposed, kernels.transposed, (alpha, inner, a, pitch, b, c, ldc, add, height))
+    call_pointer(multiply_transposed, kernels.transposed, (alpha, inner, a, pitch, b, c, ldc, add, height))
 
 
 @compiled

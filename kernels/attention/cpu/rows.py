@@ -12,6 +12,7 @@ from numba import types
 
 from ...cpu.exponential import number, power_of_two
 from ...cpu.simd import I8, I32, I64, Code, Value, Vectors, instruction
+from ...cpu.vector_sums import over_lanes
 
 AT_ONCE = 4  # vectors of an iteration that looks for the maximum
 LOWEST = -3.0e38  # initial maximum: -inf minus itself would be NaN
@@ -38,7 +39,7 @@ def softmax_row(typingctx: Any, like: Any, row: Any, visible: Any, width: Any, s
             code.store(power, row, at)
             return builder.fadd(sum_, power)
 
-        sum_ = _over_lanes(code, _along_row(code, visible, width, body), lambda a, b: builder.fadd(a, b))
+        sum_ = over_lanes(code, _along_row(code, visible, width, body), builder.fadd)
         factor = _first(code, power_of_two(code, builder.fsub(code.splat(before), highest)))
         builder.store(_first(code, highest), kept)
         builder.store(builder.fadd(builder.fmul(builder.load(total), factor), sum_), total)
@@ -107,7 +108,7 @@ def dot_run(typingctx: Any, like: Any, one: Any, other: Any, count: Any) -> Any:
             return [[code.multiply_add(code.load(one, at), code.load(other, at), sums[0][0])]]
 
         ((sum_,),) = code.loop(I64(0), arguments[3], code.lanes, [[code.zero]], body)[1]
-        return _over_lanes(code, sum_, lambda a, b: builder.fadd(a, b))
+        return over_lanes(code, sum_, builder.fadd)
 
     return like(like, *[types.intp] * 3), generate
 
@@ -146,7 +147,7 @@ def _highest(code: Code, row: Value, visible: Value) -> Value:
     last = code.builder.select(rest, code.load(row, _offset(code, index)), lowest)
     for vector in (*others, last):
         first = _larger(code, vector, first)
-    return _over_lanes(code, first, lambda a, b: _larger(code, a, b))
+    return over_lanes(code, first, lambda a, b: _larger(code, a, b))
 
 
 def _offset(code: Code, index: Value) -> Value:
@@ -161,17 +162,8 @@ def _lanes_before(code: Code, count: Value) -> Value:
 
 
 def _larger(code: Code, one: Value, other: Value) -> Value:
-    """The larger numbers; NaN of the first."""
-    return code.builder.select(code.builder.fcmp_unordered(">", one, other), one, other)
-
-
-def _over_lanes(code: Code, vector: Value, join: Callable[[Value, Value], Value]) -> Value:
-    """One number of all lanes: halves are joined until one is left."""
-    distance = code.lanes // 2
-    while distance:
-        places = [lane ^ distance for lane in range(code.lanes)]
-        vector, distance = join(vector, code.shuffle(vector, vector, places)), distance // 2
-    return _first(code, vector)
+    """The larger numbers."""
+    return code.builder.select(code.builder.fcmp_ordered(">", one, other), one, other)
 
 
 def _first(code: Code, vector: Value) -> Value:

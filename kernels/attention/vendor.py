@@ -1,0 +1,45 @@
+"""Causal attention by torch: its fused kernel, forward and backward."""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from ..arrays import Once, poisoned
+from ..providers import Call, Prepared
+from ..spec import FORWARD
+from ..tensors import prepared as as_prepared
+from . import Shape, Tensors
+
+PROVIDER = "vendor"
+DEVICES = ("cpu", "cuda")
+
+
+def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
+    """The only variant. See `Prepared`. Results are copied into the result's memory, since torch allocates its own.
+
+    The backward pass is given a forward pass, which is kept.
+    """
+    result = torch.from_numpy(poisoned(shape.result(direction), "float32")).to(device)
+    convert = Once(lambda array: torch.from_numpy(array).to(device))
+
+    def bind(data: Tensors) -> Call:
+        q, k, v, g = map(convert, data)
+        if direction == FORWARD:
+            return lambda: _forward(q, k, v, result)
+        operands = [each.detach().requires_grad_() for each in (q, k, v)]
+        with torch.enable_grad():
+            out = functional.scaled_dot_product_attention(*operands, is_causal=True)
+        return lambda: _backward(out, operands, g, result)
+
+    return [as_prepared(bind, data, result)]
+
+
+def _forward(q: Tensor, k: Tensor, v: Tensor, result: Tensor) -> None:
+    with torch.no_grad():
+        result.copy_(functional.scaled_dot_product_attention(q, k, v, is_causal=True))
+
+
+def _backward(out: Tensor, operands: Any, g: Tensor, result: Tensor) -> None:
+    torch.stack(torch.autograd.grad(out, operands, g, retain_graph=True), out=result)
