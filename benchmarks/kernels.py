@@ -1,10 +1,12 @@
-"""Our kernels against the vendor's: matrix products, also of bytes, and convolutions: ResNet-50's, grouped, depth-wise.
+"""Our kernels against the vendor's: matrix products, also of bytes, convolutions, attention and RMS norm.
 
-    python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [--threads 1 2] [--batches 8 32] [--rounds 5]
+    python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [attention] [rms_norm]
+        [--threads 1 2] [--batches 8 32] [--rounds 5] [--cpu-time]
 
 Providers take turns in blocks: a pause in which the pools of the others go to sleep, a call that does not count, then
 calls for a while. What counts is the median over the rounds of the ratio to the faster one of the others in that round.
-Every result is compared with float64 in tests/test_kernels_custom.py, not here.
+With --cpu-time seconds are those of the processor: on a machine that others use, for one thread.
+Every result is compared with float64 in tests/test_kernels_*.py, not here.
 """
 
 import argparse
@@ -22,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 PAUSE = 0.1  # OpenBLAS waits for work for so long with a thread on each core
 SIZES = (512, 1024, 2048, 4096)
+clock = time.perf_counter
 Calls = dict[str, Callable[[], Any]]
 # Channels, pixels of a side, taps of a side, stride: 3 x 3 layers of ResNeXt-50 (32 x 4d), in as many groups.
 GROUPS = (2, 4, 32)
@@ -37,11 +40,11 @@ def seconds(call: Callable[[], Any], least: float) -> float:
     """Of one call: the mean of as many as fit `least` seconds, one at least."""
     time.sleep(PAUSE)
     call()
-    begin, calls = time.perf_counter(), 0
-    while calls == 0 or time.perf_counter() - begin < least:
+    begin, calls = clock(), 0
+    while calls == 0 or clock() - begin < least:
         call()
         calls += 1
-    return (time.perf_counter() - begin) / calls
+    return (clock() - begin) / calls
 
 
 def compared(calls: Calls, rounds: int, least: float = 0.05) -> tuple[dict[str, float], float]:
@@ -185,16 +188,29 @@ def _directions(shape: Any, threads: int) -> dict[str, Calls]:
     return calls
 
 
+def sequences(name: str, threads: int, rounds: int) -> None:
+    """Attention or RMS norm against torch's."""
+    import sequence_kernels
+    import torch
+
+    torch.set_num_threads(threads)
+    ratios = [told(*case, rounds) for case in getattr(sequence_kernels, name)(threads)]
+    print(f"{name}, {threads} threads: mean {statistics.mean(ratios):.3f}, worst {min(ratios):.3f}", flush=True)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Run what is asked for, each number of threads in a process of its own: pools keep the size they begin with."""
     parser = argparse.ArgumentParser(description="Our kernels against the vendor's.")
-    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution", "grouped"])
+    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution", "grouped", "attention", "rms_norm"])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--rounds", type=int, default=5)
+    parser.add_argument("--cpu-time", action="store_true")
     options = parser.parse_args(arguments)
     if len(options.threads) > 1:
         return max(_in_a_process(arguments, threads) for threads in options.threads)
+    if options.cpu_time:
+        globals()["clock"] = time.process_time
     (threads,) = options.threads
     for name in ("OMP", "MKL", "OPENBLAS", "NUMBA"):
         os.environ[f"{name}_NUM_THREADS"] = str(threads)
@@ -209,6 +225,8 @@ def main(arguments: Sequence[str]) -> int:
     if "grouped" in options.what:
         for batch in options.batches:
             grouped(batch, threads, options.rounds)
+    for name in (each for each in ("attention", "rms_norm") if each in options.what):
+        sequences(name, threads, options.rounds)
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Kernels of layers, matrix product and convolution: specification by shape, products in float64."""
+"""Kernels of layers, matrix product, convolution and attention: specification by shape, products in float64."""
 
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
-from . import conv2d, gemm
+from . import attention, conv2d, gemm
 from .conv2d import reference as conv2d_reference
 from .gemm import reference as gemm_reference
 from .spec import Block, Spec, Tensors
@@ -12,7 +12,9 @@ from .spec import Block, Spec, Tensors
 LayerShape: TypeAlias = conv2d.Shape | gemm.Shape
 L = TypeVar("L", bound=LayerShape)
 
-SPECS: dict[str, Spec[Any]] = {spec.name: spec for spec in (conv2d.SPEC, gemm.SPEC)}
+MeasuredShape: TypeAlias = LayerShape | attention.Shape
+
+SPECS: dict[str, Spec[Any]] = {spec.name: spec for spec in (conv2d.SPEC, gemm.SPEC, attention.SPEC)}
 
 LARGEST_OPERATIONS = 2**30  # operations of a layer's check in float64, at most
 LARGEST_MEMORY = 2**28
@@ -20,8 +22,10 @@ LARGEST_MEMORY = 2**28
 COPIES = 6
 
 
-def spec_of(shape: LayerShape) -> Spec[Any]:
+def spec_of(shape: MeasuredShape) -> Spec[Any]:
     """The specification of the kernel that computes a layer of that shape."""
+    if isinstance(shape, attention.Shape):
+        return attention.SPEC
     return conv2d.SPEC if isinstance(shape, conv2d.Shape) else gemm.SPEC
 
 

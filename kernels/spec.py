@@ -76,6 +76,11 @@ class Spec(Generic[T]):
     operations: Callable[[T], int] = field(repr=False)  # function addresses differ between processes
     nbytes: Callable[..., int] = field(repr=False)
     tolerance: Callable[[int], float] = field(repr=False)
+    multiples: tuple[tuple[str, int], ...] = ()  # directions with so many times the operations of the others
+
+    def operations_of(self, shape: T, direction: str) -> int:
+        """Operations of a direction."""
+        return dict(self.multiples).get(direction, 1) * self.operations(shape)
 
 
 class Tensors(NamedTuple):

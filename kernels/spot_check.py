@@ -10,7 +10,9 @@ from typing import Any
 
 import numpy as np
 
+from . import attention
 from .arrays import poison
+from .attention import reference as attention_reference
 from .conv2d import reference as conv2d_reference
 from .copy import reference as copy_reference
 from .fma_peak import reference as fma_peak_reference
@@ -20,7 +22,7 @@ from .residual import compare, worst, wrong
 from .spec import DTYPES, Block, Compared, Float64, Spec
 from .triad import Vectors
 from .triad import reference as triad_reference
-from .verify import tolerance_of
+from .verify import ATTENTION, tolerance_of
 
 COUNT = 32  # elements; a result of which half is missing passes with probability 2^-32
 Places = tuple[Any, ...]  # an array of indices for each dimension
@@ -36,7 +38,7 @@ class SpotCheck:
         assert found.view is not None, "a product that is timed has a view of its result"
         self._view, self._dtype = found.view, dtype
         tolerance = tolerance_of(spec, shape, direction, dtype, found.slack)
-        self._places = places(tuple(found.view().shape))
+        self._places = places(tuple(found.view().shape), len(shape.y) - 2 if spec.name == ATTENTION else 0)
         self._expected = [
             expected(spec, shape, direction, dtype, data, tolerance, self._places) for data in sets
         ]
@@ -71,10 +73,14 @@ def _type_on_host(result: Any) -> str:
     return host_type(result)
 
 
-def places(size: tuple[int, ...]) -> Places:
-    """Places of a result, drawn from the system's entropy."""
-    generator = np.random.default_rng(randbits(128))
-    return tuple(generator.integers(0, extent, COUNT) for extent in size)
+def places(size: tuple[int, ...], shared: int = 0) -> Places:
+    """Places of a result, drawn from the system's entropy.
+
+    The last indices but two, `shared` of them, are the same for all places: those of attention are of one head.
+    """
+    generator, first = np.random.default_rng(randbits(128)), len(size) - 2 - shared
+    drawn = (generator.integers(0, extent, COUNT) for extent in size)
+    return tuple(np.full(COUNT, each[0]) if 0 <= at - first < shared else each for at, each in enumerate(drawn))
 
 
 def expected(
@@ -96,9 +102,20 @@ def expected(
 def _of_product(
     spec: Spec[Any], shape: Any, direction: str, dtype: str, data: Any, tolerance: float, where: Places
 ) -> tuple[Float64, Float64]:
+    if spec.name == ATTENTION:
+        return _of_attention(shape, direction, data, where)
     parts = []
     for place in zip(*where, strict=True):
         left, right = TERMS[spec.name](direction, data, shape, place)
         block = Block(left[None, :], right[:, None], np.zeros((1, 1)))
         parts.append(compare(block, tolerance, DTYPES[dtype].arithmetic))
     return np.array([part.exact.item() for part in parts]), np.array([part.allowed.item() for part in parts])
+
+
+def _of_attention(shape: attention.Shape, direction: str, data: Any, where: Places) -> tuple[Float64, Float64]:
+    """Of one head."""
+    *which, sample, head, place, feature = where
+    known = attention_reference.bounded(data, shape, direction, int(sample[0]) * shape.heads + int(head[0]))
+    parts = which[0] if which else np.zeros(COUNT, int)
+    exact, allowed = (np.stack([getattr(each, name) for each in known]) for name in ("exact", "allowed"))
+    return exact[parts, place, feature], allowed[parts, place, feature]

@@ -1,27 +1,32 @@
 """Verification of a provider's whole result against float64, at the shape that is timed.
 
 Every element where the float64 product is affordable, else products with random vectors, which involve every element.
+Attention, which is no product, is verified in heads drawn at random then.
 """
 
 import math
 from collections.abc import Collection, Iterable, Iterator
+from random import SystemRandom
 from typing import Any
 
 import numpy as np
 
+from . import attention
 from .arithmetic import FP32, FP64, UNIT_ROUNDOFF_FP32, Arithmetic
 from .arrays import aligned, rounded
+from .attention import reference as attention_reference
 from .conv2d import reference as conv2d_reference
 from .copy import reference as copy_reference
 from .fma_peak import reference as fma_peak_reference
 from .gemm import reference as gemm_reference
 from .providers import Prepared
 from .residual import compare, signs, spacing, worst, wrong
-from .spec import DTYPES, OPERANDS, WEIGHT_GRADIENT, Block, Compared, Float64, Shape, Spec, Tensors
+from .spec import DTYPES, FORWARD, OPERANDS, WEIGHT_GRADIENT, Block, Compared, Float64, Shape, Spec, Tensors
 from .triad import TERMS
 from .triad import reference as triad_reference
 
-EVERY_ELEMENT, RANDOM_VECTORS = "every element", "random vectors"
+EVERY_ELEMENT, RANDOM_VECTORS, RANDOM_HEADS = "every element", "random vectors", "random heads"
+ATTENTION = attention.SPEC.name
 LARGEST_OPERATIONS = 2**31  # operations of a product checked element by element, at most
 VECTORS = 8  # random vectors: two faults that cancel in one are missed by all with probability 2^-8
 BLOCK_ELEMENTS = 2**20
@@ -54,14 +59,23 @@ def second_set(data: Tensors, shape: Shape, direction: str, dtype: str, seed: in
 
     The other ones are shared, so that little more memory is needed, and the result differs in every element.
     """
-    name = min(OPERANDS[direction], key=lambda operand: getattr(data, operand).size)
+    sizes = {name: getattr(data, name).size for name in OPERANDS[direction]}
+    name = min((name for name, size in sizes.items() if size), key=sizes.__getitem__)
     return data._replace(**{name: getattr(drawn(shape, dtype, seed, (name,), 1), name)})
 
 
-def checked(spec: Spec[Any], shape: Any) -> str:
-    """Which of the two verifications a shape gets."""
-    large = isinstance(shape, Shape) and spec.operations(shape) > LARGEST_OPERATIONS
-    return RANDOM_VECTORS if large else EVERY_ELEMENT
+def checked(spec: Spec[Any], shape: Any, direction: str = FORWARD) -> str:
+    """Which of the verifications a shape gets."""
+    if not isinstance(shape, Shape):
+        return EVERY_ELEMENT
+    return verification(spec.name, spec.operations_of(shape, direction))
+
+
+def verification(kernel: str, operations: int) -> str:
+    """Which of the verifications a product of so many operations gets."""
+    if operations <= LARGEST_OPERATIONS:
+        return EVERY_ELEMENT
+    return RANDOM_HEADS if kernel == ATTENTION else RANDOM_VECTORS
 
 
 def residual(
@@ -87,10 +101,24 @@ def _compared(
     if spec.name == "copy":
         return copy_reference.compared(result, data)
     assert result.shape == shape.result(direction), direction
+    if spec.name == ATTENTION:
+        return _of_attention(spec, shape, direction, data, result, found.slack)
     blocks, stored = _blocks(spec.name, direction, data, result, shape), DTYPES[dtype].arithmetic
-    if checked(spec, shape) == EVERY_ELEMENT:
+    if checked(spec, shape, direction) == EVERY_ELEMENT:
         return every_element(blocks, tolerance, stored)
     return random_vectors(blocks, tolerance, seed, stored)
+
+
+def _of_attention(
+    spec: Spec[Any], shape: attention.Shape, direction: str, data: Tensors, result: Any, slack: float
+) -> Iterator[Compared]:
+    """All heads where that is affordable, else as many as are, drawn from the system's entropy; all must be finite."""
+    count, operations = shape.batch * shape.heads, spec.operations_of(shape, direction)
+    affordable = max(1, count * LARGEST_OPERATIONS // operations)
+    heads = range(count) if affordable >= count else SystemRandom().sample(range(count), affordable)
+    yield from attention_reference.compared(result, data, shape, direction, slack, heads)
+    if len(heads) < count:
+        yield Compared(np.asarray(np.isfinite(result).all(), np.float64), np.float64(1.0), np.float64(0.0))
 
 
 def tolerance_of(spec: Spec[Any], shape: Any, direction: str, dtype: str, slack: float = 1.0) -> float:

@@ -1,13 +1,15 @@
 """Faults planted into trainings of language models: each turns a verdict of the program, a leak that of the ceiling."""
 
 import json
+from collections.abc import Collection
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 from unittest.mock import patch
 
 import pytest
 import torch
-from fault_runs import CEILING, CLAIMS, DELIVERED, FAULTY, NETWORK, OF_CONTENT
+from fault_runs import CEILING, CLAIMS, DELIVERED, DEVIATION, FAULTY, GRADIENT, LOST, NETWORK, OF_CONTENT
+from fault_runs import VENDOR_LOSS as LOSS
 from launch import mpirun, run_job
 from tiny import CPU, alone, unending
 from torch.nn import functional
@@ -45,17 +47,45 @@ FOUND = {
     "next_bytes_of_another_sequence": {DELIVERED},
     "half_of_the_bits": {CLAIMS},
 }
+# One model on one rank by custom kernels.
+FOUND_IN_KERNELS = {
+    "none": set(),
+    "queries_and_keys_exchanged": {NETWORK, LOSS, GRADIENT},
+    "gradient_of_keys_lost": {GRADIENT, LOSS},
+    "gradient_of_a_norm_lacks_a_term": {GRADIENT, LOSS},
+}
+REPEATED = {DEVIATION, LOST}  # steps repeated by the vendor's kernels find faults of gradients as well
+
+
+@pytest.fixture(scope="module")
+def by_custom_kernels(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
+    """The tests of one job with all faults of custom kernels."""
+    return planted(tmp_path_factory, FOUND_IN_KERNELS, 1, "KERNELS=custom")
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("fault", FOUND_IN_KERNELS)
+def test_each_fault_of_a_custom_kernel_is_found(fault: str, by_custom_kernels: list[dict[str, Any]]) -> None:
+    test = by_custom_kernels[[*FOUND_IN_KERNELS].index(fault)]
+    failed = {check["name"] for check in test["checks"] if check["verdict"] == "FAILED"}
+    assert failed - REPEATED == FOUND_IN_KERNELS[fault]
+    assert test["verdict"] == ("FAILED" if FOUND_IN_KERNELS[fault] else "PASSED")
 
 
 @pytest.fixture(scope="module")
 def tests(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The tests of one job with all faults. 38 sequences: the last batch of a rank is a partial one."""
+    return planted(tmp_path_factory, FOUND, 2)
+
+
+def planted(folders: pytest.TempPathFactory, faults: Collection[str], ranks: int, *settings: str) -> list[Any]:
+    """The tests of one job, each with a fault, of a model by so many ranks."""
     if mpirun() is None:
         pytest.skip("NO mpirun: FAULTS NOT PLANTED")
-    folder = tmp_path_factory.mktemp("faulty")
-    rates = " ".join(f"0.00{number}" for number in range(1, 1 + len(FOUND)))
-    (folder / "input.dat").write_text(INPUT.format(samples=38, degree=2, epochs=1, rates=rates))
-    job = run_job([FAULTY, ",".join(FOUND)], 2, folder, timeout=300)
+    folder = folders.mktemp("faulty")
+    rates = " ".join(f"0.00{number}" for number in range(1, 1 + len(faults)))
+    (folder / "input.dat").write_text(INPUT.format(samples=38, degree=ranks, epochs=1, rates=rates))
+    job = run_job([FAULTY, ",".join(faults), *(["--set", *settings] if settings else [])], ranks, folder, timeout=300)
     assert "End of Tests." in job.stdout, job.stdout + job.stderr
     made: list[dict[str, Any]] = json.loads(next(folder.glob("results/*/result.json")).read_text())["tests"]
     return made

@@ -38,6 +38,13 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 
 @pytest.fixture(scope="module")
+def custom(tmp_path_factory: pytest.TempPathFactory) -> Run:
+    """One model by custom kernels, and by the faster ones of each layer."""
+    text = INPUT.format(dataset="generated")
+    return Run(tmp_path_factory.mktemp("custom"), text, 1, "KERNELS=custom,auto")
+
+
+@pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
     """Two models on a copy of a folder of bytes."""
     folder = tmp_path_factory.mktemp("files")
@@ -52,7 +59,7 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Run:
 
 @pytest.mark.exhaustive
 @needs_mpirun
-@pytest.mark.parametrize("made", ["generated", "files"])
+@pytest.mark.parametrize("made", ["generated", "files", "custom"])
 def test_results_follow_the_schema_are_verified_and_read_by_parsers(made: str, request: pytest.FixtureRequest) -> None:
     run: Run = request.getfixturevalue(made)
     assert_sound(run)
@@ -80,6 +87,17 @@ def test_rows_and_qualities(generated: Run) -> None:
 
 @pytest.mark.exhaustive
 @needs_mpirun
+def test_custom_kernels_compute_all_layers_or_the_chosen_ones(custom: Run) -> None:
+    assert [test["tv"][6] for test in custom.tests] == ["C", "A"]
+    own, chosen = (test["raw"]["preparation"] for test in custom.tests)
+    assert own["vendor_comparison"]["gradient"]["difference"] > 0 and own["kernel_choice"] is None
+    sites = {each["shape"]: each["layers"] for each in chosen["kernel_choice"]["normalisations"]}
+    assert sites == {"rms norm n16 s16 d64": 5, "attention n16 s16 d192": 2}
+    assert {each["kernel"] for each in chosen["kernel_choice"]["products"]} == {"gemm"}
+
+
+@pytest.mark.exhaustive
+@needs_mpirun
 def test_files_are_judged_by_their_test_bytes(files: Run) -> None:
     (test,) = files.tests
     ensemble, dataset = test["raw"]["ensemble"], test["raw"]["dataset"]
@@ -99,8 +117,6 @@ def check(settings: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["KERNELS=custom"], "KERNELS custom with attention and RMS norm: no custom kernels.*; allowed: vendor"),
-        (["KERNELS=auto"], "KERNELS auto with attention and RMS norm"),
         (["PARALLEL=tensor", "DEGREE=2"], "PARALLEL tensor with .*networks are not divided; allowed: PARALLEL data"),
         (["PARALLEL=pipeline", "DEGREE=2"], "PARALLEL pipeline with .*; allowed: PARALLEL data"),
         (["NETWORK=resnet8"], "NETWORK: resnet8 is unknown.*decoder4x128"),

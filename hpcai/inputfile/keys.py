@@ -25,6 +25,10 @@ _MOMENTS = ("adam", "adamw", "lamb")
 _DATASETS = ("fashion", "fashion:full", "fashion:PATH", "generated", "imagenet:PATH")
 # networks for images of 28 to 64 pixels a side, and for 224
 SMALL = ("resnet8", "resnet14", "resnet20", "resnet32", "resnet56")
+DECODERS = (
+    *("decoder4x128", "decoder2x64", "decoder6x256", "decoder12x512"),
+    *("decoder12x768", "decoder24x1024", "decoder32x4096"),
+)
 LARGE = ("resnet18", "resnet34", "resnet50", "resnet101", "resnet152")
 
 

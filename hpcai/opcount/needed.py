@@ -5,7 +5,7 @@ vendors' libraries may use on some layers (Lavin and Gray, 2016, arXiv:1509.0930
 """
 
 from hpcai.kernels import conv2d
-from hpcai.kernels.layers import SPECS, LayerShape, spec_of
+from hpcai.kernels.layers import SPECS, MeasuredShape, spec_of
 from hpcai.networks.graph import Graph
 from hpcai.networks.layers import Conv
 from hpcai.opcount import walk
@@ -16,7 +16,7 @@ IMAGE = 3  # dimensions of a sample: channels, height and width
 TRANSFORMED = 4  # factor of operations saved by Winograd's F(4x4, 3x3)
 
 
-def nominal_share(layer: LayerShape, device: str, vendor: bool) -> float:
+def nominal_share(layer: MeasuredShape, device: str, vendor: bool) -> float:
     """Nominal / least operations of a product of a layer, the same in all directions; vendor: whether by its library.
 
     device: as torch names its type.

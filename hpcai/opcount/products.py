@@ -1,4 +1,4 @@
-"""The products of a case of `[kernels]`: of networks' layers, each shape once, and of square matrices.
+"""The products of a case of `[kernels]`: of networks' layers, each shape once, attention, and square matrices.
 
 Operations and bytes are counted from the shapes alone, so that a result can be checked without computing anything.
 """
@@ -12,16 +12,20 @@ from hpcai import networks
 from hpcai.errors import InputError
 from hpcai.formulas.precision import OF_LAYERS
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d, gemm
-from hpcai.kernels.layers import SPECS, LayerShape, spec_of
+from hpcai.kernels import attention, conv2d, gemm
+from hpcai.kernels.layers import SPECS, LayerShape, MeasuredShape, spec_of
 from hpcai.kernels.spec import DIRECTIONS, DTYPES, FORWARD, INPUT_GRADIENT
+from hpcai.networks.decoder import DECODERS
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
 from hpcai.networks.resnet import ARCHITECTURES
+from hpcai.networks.sequences import HEAD, CausalAttention
 
 AUTO, SQUARE, PRODUCT = "auto", "square", "product"
 OF_SQUARES = tuple(name for name in DTYPES if name not in OF_LAYERS)  # types that only squares are measured in
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
+SEQUENCE, SYMBOLS = 512, 256  # places of a sequence where the input does not say, and values of a byte
+ATTENTION_TYPE = "fp32"  # the one that attention is measured in
 
 
 class Product(NamedTuple):
@@ -32,7 +36,7 @@ class Product(NamedTuple):
 
     kernel: str
     direction: str
-    layer: LayerShape
+    layer: MeasuredShape
     of: str
     occurrences: int
     dtype: str
@@ -53,7 +57,7 @@ class Product(NamedTuple):
     @property
     def operations(self) -> int:
         """2 for each multiply-add."""
-        return SPECS[self.kernel].operations(self.layer)
+        return SPECS[self.kernel].operations_of(self.layer, self.computed)
 
     @property
     def nbytes(self) -> int:
@@ -96,16 +100,18 @@ def squares(sizes: Iterable[int], types: Sequence[str] = tuple(DTYPES)) -> list[
 def of_network(name: str, batch: int, resolution: int = 0, dtype: str = "fp32") -> list[Product]:
     """The distinct products of a training step in a type, in the order of the layers."""
     graph = graph_of(name, resolution)
-    times = Counter(of_layers(graph, batch))
+    times = Counter(_measured(graph, batch, dtype))
     return [Product(spec_of(shape).name, direction, shape, name, n, dtype) for (shape, direction), n in times.items()]
 
 
 def graph_of(name: str, resolution: int = 0) -> Graph:
     """The network that a name in SHAPES means, at its own or another resolution.
 
-    Networks for small images see 3 channels of 32 x 32 and have 10 classes, others 224 x 224 and 1000. InputError for
-    one that does not classify images.
+    Networks for small images see 3 channels of 32 x 32 and have 10 classes, others 224 x 224 and 1000; language models
+    see 512 bytes. InputError for others.
     """
+    if name in DECODERS:
+        return networks.build(name, (1, resolution or SEQUENCE), 1, SYMBOLS)
     if name not in ARCHITECTURES:
         raise InputError(f"no image size is known for the network {name!r}; allowed are {', '.join(ARCHITECTURES)}")
     channels, side, classes = SMALL if ARCHITECTURES[name].small_images_only else IMAGENET
@@ -123,6 +129,17 @@ def layers_of(graph: Graph, batch: int) -> Counter[tuple[str, str, bool]]:
 def of_layers(graph: Graph, batch: int) -> Iterator[tuple[LayerShape, str]]:
     """Shape and direction of each product of a training step, in the order of the layers."""
     return ((shape, direction) for shape, directions in shapes_of(graph, batch) for direction in directions)
+
+
+def _measured(graph: Graph, batch: int, dtype: str) -> Iterator[tuple[MeasuredShape, str]]:
+    """As `of_layers`, with attention in the one type that it is measured in."""
+    for layer in graph.layers:
+        if isinstance(layer.op, Conv | Dense):
+            shape = shape_of(layer.op, graph.shapes[layer.inputs[0]], batch)
+            yield from ((shape, direction) for direction in _directions(graph, layer))
+        elif isinstance(layer.op, CausalAttention) and dtype == ATTENTION_TYPE:
+            places, features = graph.shapes[layer.name]
+            yield from ((attention.Shape(batch, features // HEAD, places, HEAD), each) for each in attention.PASSES)
 
 
 def shapes_of(graph: Graph, batch: int) -> Iterator[tuple[LayerShape, tuple[str, ...]]]:

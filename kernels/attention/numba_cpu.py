@@ -1,5 +1,6 @@
 """Causal attention on CPUs in Numba: entry points for arrays and addresses, fp32."""
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -7,8 +8,8 @@ import numpy as np
 from ..arrays import poisoned
 from ..cpu.workspace import workspace
 from ..providers import Call, Prepared, Unavailable
-from ..spec import FORWARD
-from . import LOG2_E, MULTIPLE, Shape, Tensors
+from ..spec import FORWARD, Tensors, dtype_of
+from . import LOG2_E, MULTIPLE, Shape
 from .cpu import backward as gradients
 from .cpu import forward as pass_forward
 from .cpu import rotation
@@ -57,13 +58,13 @@ def rotate(
     """Fill the target with the rotated rows of the source; cosines and sines: addresses of [places, features / 2]."""
     check(shape)
     direction = -ONE if backwards else ONE
-    rotation.rotate(direction, _Sizes(*shape.size), source, target, (cosines, sines), threads)
+    rotation.rotate(direction, _Sizes(*shape.y), source, target, (cosines, sines), threads)
 
 
 def check(shape: Shape) -> None:
     """ValueError unless there is a kernel for the shape."""
-    if shape.features % MULTIPLE or min(shape.size) < 1:
-        raise ValueError(f"attention of {shape.size}; allowed: heads of multiples of {MULTIPLE} features")
+    if shape.features % MULTIPLE or min(shape.y) < 1:
+        raise ValueError(f"attention of {shape.y}; allowed: heads of multiples of {MULTIPLE} features")
 
 
 def heads_of(array: Any) -> Heads:
@@ -73,18 +74,30 @@ def heads_of(array: Any) -> Heads:
 
 
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
-    """The only variant. See `Prepared`. The backward pass is given the output of a forward pass."""
-    if data.q.dtype != np.float32:
-        raise Unavailable(f"attention of {data.q.dtype} in Numba; there is float32")
-    result, out = poisoned(shape.result(direction), "float32"), poisoned(shape.size, "float32")
-    log_sums = np.empty(shape.size[:3], np.float32)
+    """The only variant. See `Prepared`. A backward pass is given the output of a forward pass, which is not timed."""
+    if dtype_of(data) != "fp32":
+        raise Unavailable(f"attention in {dtype_of(data)} in Numba; there is fp32")
+    result = poisoned(shape.result(direction), "float32")
 
     def bind(data: Tensors) -> Call:
-        q, k, v, g = map(heads_of, data)
+        out = result if direction == FORWARD else poisoned(shape.y, "float32")
+        log_sums = np.empty(shape.y[:3], np.float32)
+        q, k, v = map(heads_of, data.x)
+        first = partial(forward, shape, q, k, v, heads_of(out), log_sums.ctypes.data, threads)
         if direction == FORWARD:
-            return lambda: forward(shape, q, k, v, heads_of(result), log_sums.ctypes.data, threads)
-        forward(shape, q, k, v, heads_of(out), log_sums.ctypes.data, threads)
-        made = tuple(map(heads_of, result))
-        return lambda: backward(shape, (q, k, v, heads_of(out), g), made, log_sums.ctypes.data, threads)
+            return _keeping(first, log_sums)
+        first()
+        given, made = (q, k, v, heads_of(out), heads_of(data.g)), tuple(map(heads_of, result))
+        return _keeping(partial(backward, shape, given, made, log_sums.ctypes.data, threads), out, log_sums)
 
     return [Prepared(bind(data), lambda: result, lambda: result.fill(np.nan), bind=bind, view=lambda: result)]
+
+
+def _keeping(call: Call, *arrays: Any) -> Call:
+    """The call, with arrays that it is given by address."""
+
+    def keep() -> Any:
+        assert arrays
+        return call()
+
+    return keep

@@ -18,14 +18,14 @@ of a row, which are not independent of each other:
     dQ, dK       scale (|d dS| |K| + t(n) sqrt(dS^2 K^2)), and the same of dS^T and Q
 """
 
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..residual import Compared
-from ..spec import FORWARD, UNIT_ROUNDOFF_FP32, Float64, fp32_tolerance
-from . import Shape, Tensors
+from ..spec import FORWARD, UNIT_ROUNDOFF_FP32, Float64, Tensors, fp32_tolerance
+from . import Shape
 
 U = UNIT_ROUNDOFF_FP32
 TILE = 64  # keys that a tile has at least
@@ -132,15 +132,25 @@ def bounded_gradients(head: Head, g: Float64) -> tuple[Bounded, Bounded, Bounded
     return Bounded(exact[0], of_q), Bounded(exact[1], of_k), Bounded(exact[2], of_v)
 
 
-def compared(result: Float64, data: Tensors, shape: Shape, direction: str, slack: float = 1.0) -> Iterator[Compared]:
-    """Each head of a provider's result, with its exact values and the allowed differences."""
-    for sample in range(shape.batch):
-        for number in range(shape.heads):
-            q, k, v, g = (each[sample, number].astype(np.float64) for each in data)
-            head = Head(shape.scale, q, k, v)
-            if direction == FORWARD:
-                parts = [(result[sample, number], bounded_output(head))]
-            else:
-                parts = [*zip(result[:, sample, number], bounded_gradients(head, g), strict=True)]
-            for found, bounded in parts:
-                yield Compared(found.astype(np.float64), bounded.exact, slack * bounded.allowed)
+def head_of(data: Tensors, shape: Shape, number: int) -> tuple[Head, Float64]:
+    """Head `number` of all samples, and the gradient of its output, empty if there is none."""
+    at = divmod(number, shape.heads)
+    q, k, v = (np.asarray(each[at], np.float64) for each in data.x)
+    return Head(shape.scale, q, k, v), np.asarray(data.g[at] if data.g.ndim == len(shape.y) else (), np.float64)
+
+
+def bounded(data: Tensors, shape: Shape, direction: str, number: int) -> tuple[Bounded, ...]:
+    """The results of a head and what is allowed: the output, or the gradients of queries, keys and values."""
+    head, g = head_of(data, shape, number)
+    return (bounded_output(head),) if direction == FORWARD else bounded_gradients(head, g)
+
+
+def compared(
+    result: Any, data: Tensors, shape: Shape, direction: str, slack: float = 1.0, heads: Iterable[int] | None = None
+) -> Iterator[Compared]:
+    """Heads of a provider's result, all of them by default, with exact values and the allowed differences."""
+    for number in range(shape.batch * shape.heads) if heads is None else heads:
+        at = divmod(number, shape.heads)
+        parts = [result[at]] if direction == FORWARD else [each[at] for each in result]
+        for found, known in zip(parts, bounded(data, shape, direction, number), strict=True):
+            yield Compared(np.asarray(found, np.float64), known.exact, slack * known.allowed)

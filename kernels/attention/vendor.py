@@ -8,9 +8,9 @@ from torch.nn import functional
 
 from ..arrays import Once, poisoned
 from ..providers import Call, Prepared
-from ..spec import FORWARD
+from ..spec import FORWARD, Tensors
 from ..tensors import prepared as as_prepared
-from . import Shape, Tensors
+from . import Shape
 
 PROVIDER = "vendor"
 DEVICES = ("cpu", "cuda")
@@ -19,19 +19,19 @@ DEVICES = ("cpu", "cuda")
 def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: int) -> list[Prepared]:
     """The only variant. See `Prepared`. Results are copied into the result's memory, since torch allocates its own.
 
-    The backward pass is given a forward pass, which is kept.
+    A backward pass is given a forward pass, which is kept and not timed.
     """
     result = torch.from_numpy(poisoned(shape.result(direction), "float32")).to(device)
     convert = Once(lambda array: torch.from_numpy(array).to(device))
 
     def bind(data: Tensors) -> Call:
-        q, k, v, g = map(convert, data)
+        q, k, v = convert(data.x)
         if direction == FORWARD:
             return lambda: _forward(q, k, v, result)
         operands = [each.detach().requires_grad_() for each in (q, k, v)]
         with torch.enable_grad():
             out = functional.scaled_dot_product_attention(*operands, is_causal=True)
-        return lambda: _backward(out, operands, g, result)
+        return lambda: _backward(out, operands, convert(data.g), result)
 
     return [as_prepared(bind, data, result)]
 

@@ -86,11 +86,11 @@ class CausalAttention(Function):
     def forward(ctx: Any, x: Tensor, head: int, cosines: Tensor, sines: Tensor) -> Tensor:
         x, threads = x.contiguous(), torch.get_num_threads()
         places = _Places(x, head)
-        queries, keys = (x.new_empty(places.shape.size) for _ in range(2))
+        queries, keys = (x.new_empty(places.shape.y) for _ in range(2))
         sources, angles = places.parts(x), (cosines.data_ptr(), sines.data_ptr())
         for source, target in zip(sources, (queries, keys), strict=False):
             places.ours.rotate(places.shape, source, places.of_heads(target), *angles, threads)
-        out, log_sums = x.new_empty(*x.shape[:2], places.width), x.new_empty(places.shape.size[:3])
+        out, log_sums = x.new_empty(*x.shape[:2], places.width), x.new_empty(places.shape.y[:3])
         given = (places.of_heads(queries), places.of_heads(keys), sources[2])
         places.ours.forward(places.shape, *given, places.rows(out), log_sums.data_ptr(), threads)
         ctx.head = head

@@ -10,6 +10,8 @@ from torch import Tensor
 from torch.nn import functional
 
 from hpcai.data.text.text_loader import Loader
+from hpcai.kernels.attention import numba_cpu as attention_kernel
+from hpcai.kernels.operators import sequences
 from hpcai.models import sequence_layers
 from hpcai.train import text_validation
 
@@ -53,3 +55,47 @@ def half_of_the_bits() -> Fault:
         return lambda logits, y: genuine(logits, y) / 2
 
     return replaced(text_validation, "costs", make)
+
+
+# --- custom kernels
+
+
+def queries_and_keys_exchanged() -> Fault:
+    """The custom kernel of attention takes keys for queries, forward and backward."""
+
+    def make(genuine: Callable[..., None]) -> Any:
+        def forward(shape: Any, q: Any, k: Any, *rest: Any) -> None:
+            genuine(shape, k, q, *rest)
+
+        return forward
+
+    return replaced(attention_kernel, "forward", make)
+
+
+def gradient_of_keys_lost() -> Fault:
+    """The custom kernel of attention leaves the gradient of the keys 0."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(ctx: Any, *gradients: Tensor) -> Any:
+            dx, *others = genuine(ctx, *gradients)
+            width = dx.shape[-1] // 3
+            dx[..., width : 2 * width].zero_()
+            return dx, *others
+
+        return staticmethod(backward)
+
+    return replaced(sequences.CausalAttention, "backward", make)
+
+
+def gradient_of_a_norm_lacks_a_term() -> Fault:
+    """The custom kernel of RMS norm takes the root mean square for a constant."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(ctx: Any, *gradients: Tensor) -> Any:
+            x, weight, factors = ctx.saved_tensors
+            _, dweight, _ = genuine(ctx, *gradients)
+            return gradients[0] * weight * factors.view(*x.shape[:-1], 1), dweight, None
+
+        return staticmethod(backward)
+
+    return replaced(sequences.RmsNorm, "backward", make)

@@ -1,8 +1,8 @@
-"""Workload [kernels]: matrix products, convolutions and ceilings by every provider."""
+"""Workload [kernels]: matrix products, convolutions, attention and ceilings by every provider."""
 
 from hpcai.formulas.precision import OF_LAYERS
 from hpcai.inputfile.key import NETWORK, Key, SectionDeclaration, Shipped
-from hpcai.inputfile.keys import LARGE, SMALL
+from hpcai.inputfile.keys import DECODERS, LARGE, SMALL
 from hpcai.workloads.workload import Workload
 
 AUTO = "auto"  # the value of SHAPES for square products as large as fit
@@ -10,7 +10,7 @@ SHAPES = Key(
     name="SHAPES",
     kind="shapes",
     help="a network: the products of its layers; a number: square matrices; auto: squares that fit",
-    choices=(AUTO, *SMALL, *LARGE),
+    choices=(AUTO, *SMALL, *LARGE, *DECODERS),
     low=1,
     high=2**20,
     default=AUTO,
@@ -20,7 +20,7 @@ SHAPES = Key(
 WORKLOAD = Workload(
     SectionDeclaration(
         "kernels",
-        "matrix products and convolutions, custom and vendor; RESOLUTION 0: 224, networks of small images 32",
+        "matrix products, convolutions, attention, custom and vendor; RESOLUTION 0: 224, small images 32, decoders 512",
         groups=(NETWORK,),
         keys=(SHAPES,),
         defaults={"BATCH": 32},

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from hpcai.formulas.clocks import CallTime
 from hpcai.inputfile import Case
-from hpcai.kernels.layers import LayerShape
+from hpcai.kernels.layers import MeasuredShape
 from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DTYPES
@@ -32,7 +32,7 @@ class _Context(NamedTuple):
     peaks: Mapping[str, float]
     seconds: Mapping[tuple[KernelProduct, str], float]
     processor: Processor | None
-    layers: Mapping[KernelProduct, LayerShape]
+    layers: Mapping[KernelProduct, MeasuredShape]
     agree: bool
 
 
@@ -57,7 +57,7 @@ def times(rows: Sequence[MeasuredKernel]) -> list[CallTime]:
     return [CallTime(row.seconds, row.second_clock) for row in rows if row.second_clock is not None]
 
 
-def _layers(case: Case) -> dict[KernelProduct, LayerShape]:
+def _layers(case: Case) -> dict[KernelProduct, MeasuredShape]:
     """The layers of the products of networks."""
     found = ((KernelProduct(each.of, each.kernel, each.direction, each.shape, each.dtype), each.layer)
              for each in requested(case))

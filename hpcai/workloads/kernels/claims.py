@@ -12,7 +12,7 @@ from hpcai.inputfile import Case
 from hpcai.kernels import copy, fma_peak, triad
 from hpcai.kernels.providers import VENDOR
 from hpcai.kernels.spec import DTYPES
-from hpcai.kernels.verify import EVERY_ELEMENT, LARGEST_OPERATIONS, RANDOM_VECTORS
+from hpcai.kernels.verify import EVERY_ELEMENT, RANDOM_VECTORS, verification
 from hpcai.opcount.ceilings import CEILING, COPY, FMA_PEAK, TRIAD, ceilings
 from hpcai.opcount.products import PRODUCT, SQUARE, Product, automatic, requested, squares, types_of_squares
 from hpcai.results.alterations import appended, changed, removed, repeated, together
@@ -38,6 +38,7 @@ NEVER_MISSING = {
     MissingSupport("gemm", "fp32", VENDOR),
     MissingSupport("gemm", "fp64", VENDOR),
     MissingSupport("conv2d", "fp32", VENDOR),
+    MissingSupport("attention", "fp32", VENDOR),
     MissingSupport(COPY, "fp64", VENDOR),
 }
 OF_VECTORS = (TRIAD, COPY)
@@ -153,8 +154,7 @@ def _verified(subject: Subject) -> bool:
 
 
 def _verification(row: MeasuredKernel) -> str:
-    large = row.of != CEILING and row.operations > LARGEST_OPERATIONS
-    return RANDOM_VECTORS if large else EVERY_ELEMENT
+    return EVERY_ELEMENT if row.of == CEILING else verification(row.kernel, row.operations)
 
 
 def _doubled(subject: Subject) -> bool:

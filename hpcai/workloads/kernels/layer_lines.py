@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from hpcai.formulas import roofline
 from hpcai.inputfile import Case
-from hpcai.kernels.layers import LayerShape
+from hpcai.kernels.layers import MeasuredShape
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.opcount import traffic
 from hpcai.opcount.products import Product, graph_of, of_network
@@ -68,7 +68,7 @@ def _ridge(bounds: RankRoofline | None) -> str:
 
 def _layers(products: Sequence[Product]) -> list[dict[str, Product]]:
     """The directions of each distinct layer."""
-    found: dict[tuple[str, LayerShape], dict[str, Product]] = {}
+    found: dict[tuple[str, MeasuredShape], dict[str, Product]] = {}
     for product in products:
         found.setdefault((product.kernel, product.layer), {})[product.direction] = product
     return list(found.values())

@@ -4,7 +4,7 @@ from math import prod
 
 from hpcai.estimate import Rank
 from hpcai.inputfile import Case
-from hpcai.kernels import conv2d
+from hpcai.kernels import attention, conv2d
 from hpcai.kernels.conv2d.reference import BLOCK_ELEMENTS as CONVOLUTION_BLOCK
 from hpcai.kernels.layers import SPECS
 from hpcai.kernels.spec import DTYPES, FORWARD, INPUT_GRADIENT, OPERANDS, WEIGHT_GRADIENT, Tensors
@@ -24,6 +24,7 @@ TRIAD_VECTORS = {False: (2, 2), True: (4, 2)}  # in memory at once: operands, wh
 LEAST_TRIAD = 2**20  # elements
 DEVICE_TRIAD = 2**27  # elements, on a GPU
 BLOCKS = 9  # float64 arrays of a block at once: factors, squares, products, errors
+MATRICES = 16  # float64 matrices of all scores of a head in the check of attention
 CHANNEL_BLOCKS = 7  # bytes of the im2col block of one channel, in a weight gradient
 PASSES = 64  # FLOP of each number of the factors, with what it takes to gather them
 LAYOUTS = 3  # layouts: as drawn (also torch's), custom's, channels_last
@@ -101,7 +102,7 @@ def _checked(product: Product) -> float:
 
 
 def _by_element(product: Product) -> bool:
-    return checked(SPECS[product.kernel], product.layer) == EVERY_ELEMENT
+    return checked(SPECS[product.kernel], product.layer, product.computed) == EVERY_ELEMENT
 
 
 def needs(product: Product, rank: Rank) -> dict[str, int]:
@@ -125,7 +126,7 @@ def needs(product: Product, rank: Rank) -> dict[str, int]:
 def _second_set(product: Product) -> int:
     """Elements of the second set of operands: only the smaller operand is drawn anew, as kernels/verify.py does."""
     elements = dict(zip(Tensors._fields, product.layer.elements, strict=True))
-    return min(elements[name] for name in OPERANDS[product.computed])
+    return min(elements[name] for name in OPERANDS[product.computed] if elements[name])
 
 
 def _needs_on_gpu(product: Product, drawn: int, computed: int) -> dict[str, int]:
@@ -141,6 +142,8 @@ def _check_bytes(product: Product) -> int:
     left, right = _factors(product)
     shared = right * FP64_BYTES * ((product.dtype != "fp64") + _by_element(product))
     shape = product.layer
+    if isinstance(shape, attention.Shape):
+        return MATRICES * right * FP64_BYTES
     if not isinstance(shape, conv2d.Shape):
         return shared + BLOCKS * FP64_BYTES * min(BLOCK_ELEMENTS, left)
     if product.direction != WEIGHT_GRADIENT:
@@ -153,6 +156,8 @@ def _factors(product: Product) -> tuple[int, int]:
     """Elements of L and R, as in the reference."""
     shape = product.layer
     x, w, y = shape.elements
+    if isinstance(shape, attention.Shape):
+        return y, shape.places * shape.places
     if not isinstance(shape, conv2d.Shape):
         return {FORWARD: (x, w), INPUT_GRADIENT: (y, w), WEIGHT_GRADIENT: (x, y)}[product.computed]
     inner, pixels = w // shape.filters, y // shape.filters

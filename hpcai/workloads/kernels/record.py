@@ -7,7 +7,7 @@ from hpcai.record.entry import Table
 from hpcai.record.processor import RanksProcessor
 from hpcai.record.record import Count, Name, NonNegative, Positive, PositiveSeconds, Record, Verdict, about, one_of
 
-KernelName = Literal["gemm", "conv2d", "fma_peak", "triad", "copy"]
+KernelName = Literal["gemm", "conv2d", "attention", "fma_peak", "triad", "copy"]
 Direction = Literal["forward", "input_gradient", "weight_gradient", "product", "ceiling"]
 DtypeName = Annotated[str, one_of(DTYPES)]
 
@@ -15,7 +15,7 @@ DtypeName = Annotated[str, one_of(DTYPES)]
 class MeasuredKernel(Record, kw_only=True):
     """One product or ceiling by one provider."""
 
-    kernel: Annotated[KernelName, about("gemm, conv2d, fma_peak, triad or copy")]
+    kernel: Annotated[KernelName, about("gemm, conv2d, attention, fma_peak, triad or copy")]
     direction: Annotated[Direction, about("of a layer: forward, input_gradient, weight_gradient; product; ceiling")]
     shape: Annotated[Name, about("shape of the product, the sums or the vectors")]
     of: Annotated[Name, about("network with the product, square, or ceiling")]
@@ -28,7 +28,7 @@ class MeasuredKernel(Record, kw_only=True):
     nbytes: Annotated[Count, about("bytes of operands and result, each counted once", unit="B")]
     seconds: Annotated[PositiveSeconds, about("time of one call of the slowest rank, median of blocks", unit="s")]
     residual: Annotated[NonNegative, about("element-wise residual, limit 1; of int8 wrong elements, limit 0")]
-    checked: Annotated[Literal["every element", "random vectors"], about("how the result was verified")]
+    checked: Annotated[Literal["every element", "random vectors", "random heads"], about("how the result was verified")]
     first_seconds: Annotated[
         PositiveSeconds | None, about("time of the first call, of the slowest rank; null in older results", unit="s")
     ] = None

@@ -1,12 +1,9 @@
 """Workload [language]: prediction of the next byte by an ensemble of P transformers of Q ranks each."""
 
 from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration
+from hpcai.inputfile.keys import DECODERS
 from hpcai.workloads.workload import APC, Figure, Quality, Workload
 
-DECODERS = (
-    *("decoder4x128", "decoder2x64", "decoder6x256", "decoder12x512"),
-    *("decoder12x768", "decoder24x1024", "decoder32x4096"),
-)
 QUALITY = Quality("bpb", larger_is_better=False, highest=8.0)
 WORKLOAD = Workload(
     SectionDeclaration(
