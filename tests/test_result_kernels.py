@@ -37,6 +37,18 @@ def test_products_of_a_network_are_those_of_its_training(name: str, side: int, c
         assert (product.operations, product.nbytes) == (spec.operations(own), spec.nbytes(own))
 
 
+@pytest.mark.parametrize("dtype", ["fp32", "bf16"])
+def test_products_of_a_decoder_are_those_of_its_training_and_attention_in_fp32(dtype: str) -> None:
+    found = of_network("decoder4x128", 3, 32, dtype)
+    attention = [each for each in found if each.kernel == "attention"]
+    counted = sum(each.occurrences * each.operations for each in found)
+    lacking = 4 * 3 * 3 * 2 * 2 * (32 * 33 // 2) * 128 * (dtype != "fp32")
+    assert counted + lacking == 3 * opcount.count(networks.build("decoder4x128", (1, 32), 1, 256), "model").total
+    assert [(each.direction, each.shape, each.occurrences) for each in attention] == [
+        (direction, "n3 h2 s32 d64", 4) for direction in ("forward", "input_gradient") if dtype == "fp32"
+    ]
+
+
 def test_shapes_as_text() -> None:
     stem = of_network("resnet50", 8)[0]
     assert (stem.shape, stem.direction) == ("n8 c3 h224 w224 f64 k7x7 s2x2 p3x3", "forward")

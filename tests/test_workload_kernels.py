@@ -21,6 +21,7 @@ from hpcai.workloads.kernels.record import KernelsRaw, MissingKernel
 from hpcai.workloads.kernels.scores import ceilings
 
 SMALL = case_of("33", "resnet8", batch=2)
+DECODER = case_of("decoder2x64", batch=1)
 Reported = list[tuple[str, float]]
 
 
@@ -82,6 +83,16 @@ def test_all_requested_products_are_measured_and_pass(monkeypatch: pytest.Monkey
     assert [share for _, share in reported] == sorted(share for _, share in reported) and 0.9 < reported[-1][1] < 1
     assert reported[0][0].startswith("fma_peak") and reported[0][1] == 0
     assert "Kernels, test 3" in block(build(SMALL, Measured(raw, MEMORY), Before()), found)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parallel(2)
+def test_products_and_attention_of_a_decoder_are_measured_and_pass(monkeypatch: pytest.MonkeyPatch) -> None:
+    few_calls(monkeypatch)
+    found = rows(DECODER, measured(DECODER))
+    assert verdict(found) == "PASSED"
+    attention = {(row.direction, row.provider) for row in found if row.kernel == "attention"}
+    assert attention == {*product(("forward", "input_gradient"), ("custom", "vendor"))}
 
 
 def spoiled(fault: Callable[[Any], None], prepare: Callable[..., Any]) -> Callable[..., Any]:

@@ -7,7 +7,7 @@ from sample_records import altered, plain
 from small_run import GOLDEN
 
 from examples.delivered import with_delivered
-from hpcai.claims.kernel_choice_claims import batch_norms
+from hpcai.claims.kernel_choice_claims import one_kernel_sites
 from hpcai.claims.shards import left_out, shards_of, trained
 from hpcai.data.audit_draws import drawn_steps
 from hpcai.formulas.sample_fingerprint import expected_fingerprint
@@ -150,7 +150,7 @@ def chosen(subject: Subject, *alterations: Alteration) -> Subject:
     ]
     norms = [
         TimedNormalisation(shape=shape, layers=count, vendor=0.001, custom=0.001, chosen=False)
-        for shape, count in batch_norms(graph, batch).items()
+        for shape, count in one_kernel_sites(graph, batch).items()
     ]
     whole = WholeStep(vendor=0.1, chosen=0.09)
     choice = KernelChoice(rounds=3, products=tuple(products), normalisations=tuple(norms), whole=whole)
