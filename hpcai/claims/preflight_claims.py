@@ -6,7 +6,7 @@ from hpcai.claims.training_claims import of_raw
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.kernels.providers import VENDOR
-from hpcai.networks import DETECTING
+from hpcai.networks import DECODING, DETECTING
 from hpcai.record.dataset import Staging
 from hpcai.record.machine import DataFacts
 from hpcai.record.preflight import VendorComparison
@@ -125,7 +125,10 @@ def _comparison(subject: Subject) -> VendorComparison | None:
 def _rounds(subject: Subject) -> bool:
     found = _comparison(subject)
     parts = (found.losses, found.evaluated, found.gradient, found.statistics) if found else ()
-    return all(part is None or part.rounding > 0 for part in parts)
+    normalises = subject.case.network not in DECODING
+    return all(part is None or part.rounding > 0 for part in parts) and (
+        found is None or (found.statistics is not None) == normalises
+    )
 
 
 def _site_kernels(subject: Subject) -> bool:

@@ -165,8 +165,8 @@ def _altered_trials(training: Training, precision: str, draws: int) -> Iterator[
 
 def _layers(
     case: Case, graph: Graph, training: Training, batch: Batch, comm: MPI.Comm
-) -> tuple[ComparedLayer, ComparedLayer]:
-    """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do."""
+) -> tuple[ComparedLayer, ComparedLayer | None]:
+    """The layer whose gradients deviate most from the vendor's, and the layer whose statistics do, if any has some."""
     alike = communicators.split(comm, training.group.place.stage, comm.rank)  # with the same layers
     vendor = _Trial(_by_vendor(training), training).layer_vectors(batch)
     custom = _Trial(_copied(training), training).layer_vectors(batch)
@@ -179,17 +179,22 @@ def _layers(
         for kind, layer_vectors in enumerate(vendor)
     )
     alike.Free()
+    of_gradients = _worst(gradients, lambda layer: gradient_share(layer, case.precision), comm)
+    assert of_gradients is not None, "every network has parameters"
     return (
-        _worst(gradients, lambda layer: gradient_share(layer, case.precision), comm),
+        of_gradients,
         _worst(statistics, lambda layer: statistics_share(layer, pixels(case, graph, layer.where)), comm),
     )
 
 
-def _worst(layers: list[ComparedLayer], share: Callable[[ComparedLayer], float], comm: MPI.Comm) -> ComparedLayer:
-    """The worst layer of all stages; a stage may have none."""
+def _worst(
+    layers: list[ComparedLayer], share: Callable[[ComparedLayer], float], comm: MPI.Comm
+) -> ComparedLayer | None:
+    """The worst layer of all stages; a stage may have none. None without any."""
     own = max(layers, key=share, default=None)
     _, rank = comm.allreduce((share(own) if own else -1.0, comm.rank), MPI.MAX)
-    return comm.bcast(own, rank)
+    worst: ComparedLayer | None = comm.bcast(own, rank)
+    return worst
 
 
 def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Tensor], comm: MPI.Comm) -> ComparedLayer:

@@ -88,7 +88,10 @@ class VendorComparison(Record, kw_only=True):
 
     losses: Annotated[ComparedLosses, about("losses of training steps")]
     gradient: Annotated[ComparedLayer, about("gradients: layer with the largest deviation")]
-    statistics: Annotated[ComparedLayer, about("running statistics of batch norms: layer with the largest deviation")]
+    statistics: Annotated[
+        ComparedLayer | None,
+        about("running statistics of batch norms: layer with the largest deviation; null without batch norms"),
+    ]
     custom_seconds: Annotated[PositiveSeconds, about("forward and backward pass by the custom kernels", unit="s")]
     vendor_seconds: Annotated[PositiveSeconds, about("forward and backward pass by the vendor's kernels", unit="s")]
     evaluated: Annotated[EvaluatedLoss | None, about("classifiers only: loss in evaluation after these steps")] = None

@@ -61,10 +61,11 @@ def compared(case: Case, dataset: Dataset, found: VendorComparison | None) -> It
     """Check of the vendor comparison; none where the vendor's kernels train."""
     if found is None:
         return
-    pixels = vendor_comparison.pixels(case, graph_of(case, dataset), found.statistics.where)
     yield declared.LOSS.of(vendor_comparison.loss_share(found))
     yield declared.GRADIENT.of(vendor_comparison.gradient_share(found.gradient, case.precision))
-    yield declared.STATISTICS.of(vendor_comparison.statistics_share(found.statistics, pixels))
+    if found.statistics is not None:
+        pixels = vendor_comparison.pixels(case, graph_of(case, dataset), found.statistics.where)
+        yield declared.STATISTICS.of(vendor_comparison.statistics_share(found.statistics, pixels))
 
 
 def network(found: NetworkCheck | None) -> Iterator[Check]:
