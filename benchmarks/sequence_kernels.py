@@ -20,18 +20,16 @@ def attention(threads: int) -> Iterator[tuple[str, float, Calls]]:
     for places in PLACES:
         shape = attention.Shape(max(1, TOKENS // places), HEADS, places)
         data, count = drawn(shape, "fp32", 1), attention.operations(shape)
-        ours = [
-            numba_cpu.prepare(shape, each, data, "cpu", threads)[0].call for each in (FORWARD, INPUT_GRADIENT)
-        ]
+        ours = [numba_cpu.prepare(shape, each, data, "cpu", threads)[0] for each in (FORWARD, INPUT_GRADIENT)]
         forward, both = _attention_of_torch(data)
         title = f"attention {shape.text(FORWARD)}, {threads} threads"
-        yield f"{title}, forward", count, {"ours": ours[0], "torch": forward}
+        yield f"{title}, forward", count, {"ours": partial(_one_by_one, ours[:1]), "torch": forward}
         yield f"{title}, both", 3.0 * count, {"ours": partial(_one_by_one, ours), "torch": both}
 
 
-def _one_by_one(calls: list[Callable[[], Any]]) -> None:
-    for call in calls:
-        call()
+def _one_by_one(prepared: list[Any]) -> None:
+    for each in prepared:
+        each.call()
 
 
 def _attention_of_torch(data: Any) -> list[Callable[[], Any]]:

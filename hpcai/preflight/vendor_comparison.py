@@ -179,22 +179,17 @@ def _layers(
         for kind, layer_vectors in enumerate(vendor)
     )
     alike.Free()
-    of_gradients = _worst(gradients, lambda layer: gradient_share(layer, case.precision), comm)
-    assert of_gradients is not None, "every network has parameters"
     return (
-        of_gradients,
+        _worst(gradients, lambda layer: gradient_share(layer, case.precision), comm),
         _worst(statistics, lambda layer: statistics_share(layer, pixels(case, graph, layer.where)), comm),
     )
 
 
-def _worst(
-    layers: list[ComparedLayer], share: Callable[[ComparedLayer], float], comm: MPI.Comm
-) -> ComparedLayer | None:
+def _worst(layers: list[ComparedLayer], share: Callable[[ComparedLayer], float], comm: MPI.Comm) -> Any:
     """The worst layer of all stages; a stage may have none. None without any."""
     own = max(layers, key=share, default=None)
     _, rank = comm.allreduce((share(own) if own else -1.0, comm.rank), MPI.MAX)
-    worst: ComparedLayer | None = comm.bcast(own, rank)
-    return worst
+    return comm.bcast(own, rank)
 
 
 def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Tensor], comm: MPI.Comm) -> ComparedLayer:

@@ -152,10 +152,8 @@ def kernels_notes(site: SiteKernels | None, compared: VendorComparison | None) -
     if site:
         yield f"Kernels : {' and '.join(site.computes)} of a file, sha256 {site.sha256}; all others are custom"
     if compared:
-        yield (
-            f"Vendor comparison: largest deviation of gradients in {compared.gradient.where}, "
-            f"of statistics in {compared.statistics.where}"
-        )
+        statistics = f", of statistics in {compared.statistics.where}" if compared.statistics else ""
+        yield f"Vendor comparison: largest deviation of gradients in {compared.gradient.where}{statistics}"
 
 
 def replay_notes(replay: Replay) -> Iterator[str]:
