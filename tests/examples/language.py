@@ -1,12 +1,13 @@
 """Tests of `[language]`."""
 
-from examples.training import PROBED, STAGED, fitted, rebuilt, stopped, stored
+from examples.training import COMPARED, PROBED, STAGED, chosen, fitted, rebuilt, stopped, stored
 from hpcai.record.dataset import Dataset
 from hpcai.results.alterations import changed, together
 from hpcai.results.claim import Subject
 
 TWO_MODELS, ONE_MODEL = stored("language")
 PLACES, WINDOWS = 32, 50
+WITHOUT_STATISTICS = changed("raw.preparation.vendor_comparison.statistics", None)
 SEQUENCES = Dataset(
     name=f"text-{PLACES}",
     fingerprint="0" * 64,
@@ -45,6 +46,8 @@ EXAMPLES = {
     "": TWO_MODELS,
     "one model": ONE_MODEL,
     "files": files(),
+    "custom": rebuilt(TWO_MODELS, COMPARED, WITHOUT_STATISTICS, KERNELS="custom"),
+    "auto": chosen(TWO_MODELS, WITHOUT_STATISTICS),
     "bf16": rebuilt(TWO_MODELS, PROBED, PRECISION="bf16"),
     "staged": rebuilt(ONE_MODEL, STAGED, STAGE="local"),
 }

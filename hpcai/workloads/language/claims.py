@@ -10,8 +10,9 @@ from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.delivered_claims import DELIVERED, NOT_RECOUNTED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
+from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
-from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE
+from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
 from hpcai.claims.telemetry_claims import ROW_TELEMETRY
@@ -161,15 +162,6 @@ MODELS = (
     ),
     Claim("below: at least the first model's", _of_raw(_below), changed("raw.below", None)),
 )
-
-
-def _by_vendor(subject: Subject) -> bool:
-    """Nothing is compared with the vendor's kernels, and none are chosen: no others compute attention."""
-    before, raw = subject.entry.raw.preparation, subject.entry.raw
-    return before.vendor_comparison is before.kernel_choice is raw.site_kernels is raw.phases.vendor_comparison is None
-
-
-VENDOR = Claim("kernels: the vendor's", _by_vendor, changed("raw.phases.vendor_comparison", 1.0))
 CLAIMS: Claims = (
     TEXT_DATA,
     (
@@ -186,7 +178,8 @@ CLAIMS: Claims = (
         *MODELS,
         *reached_claims(lambda subject: float(subject.entry.raw.members.best)),
         *STAGE,
-        VENDOR,
+        *kernels_claims(PREPARATION, classifies=True),
+        *KERNEL_CHOICE,
         *PRECISION,
         *processor_claims(PREPARATION),
         *EXECUTION,
