@@ -118,7 +118,7 @@ def _of_attention(
     heads = range(count) if affordable >= count else SystemRandom().sample(range(count), affordable)
     yield from attention_reference.compared(result, data, shape, direction, slack, heads)
     if len(heads) < count:
-        yield Compared(np.asarray(np.isfinite(result).all(), np.float64), np.float64(1.0), np.float64(0.0))
+        yield Compared(np.asarray(np.isfinite(result).all(), np.float64), np.asarray(1.0), np.asarray(0.0))
 
 
 def tolerance_of(spec: Spec[Any], shape: Any, direction: str, dtype: str, slack: float = 1.0) -> float:

@@ -85,10 +85,10 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
         q, k, v = map(heads_of, data.x)
         first = partial(forward, shape, q, k, v, heads_of(out), log_sums.ctypes.data, threads)
         if direction == FORWARD:
-            return _keeping(first, log_sums)
+            return _keeping(first, log_sums, result, data)
         first()
         given, made = (q, k, v, heads_of(out), heads_of(data.g)), tuple(map(heads_of, result))
-        return _keeping(partial(backward, shape, given, made, log_sums.ctypes.data, threads), out, log_sums)
+        return _keeping(partial(backward, shape, given, made, log_sums.ctypes.data, threads), out, log_sums, result, data)
 
     return [Prepared(bind(data), lambda: result, lambda: result.fill(np.nan), bind=bind, view=lambda: result)]
 

@@ -211,9 +211,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
         ),
         "wrong_table": ("product",),
         "language_faults": (
-            "queries_and_keys_exchanged",
-            "gradient_of_keys_lost",
-            "gradient_of_a_norm_lacks_a_term",
+            *("queries_and_keys_exchanged", "gradient_of_keys_lost", "gradient_of_a_norm_lacks_a_term"),
         ),
     },
     "counts": {
