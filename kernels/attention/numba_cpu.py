@@ -88,7 +88,8 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
             return _keeping(first, log_sums, result, data)
         first()
         given, made = (q, k, v, heads_of(out), heads_of(data.g)), tuple(map(heads_of, result))
-        return _keeping(partial(backward, shape, given, made, log_sums.ctypes.data, threads), out, log_sums, result, data)
+        second = partial(backward, shape, given, made, log_sums.ctypes.data, threads)
+        return _keeping(second, out, log_sums, result, data)
 
     return [Prepared(bind(data), lambda: result, lambda: result.fill(np.nan), bind=bind, view=lambda: result)]
 
