@@ -57,7 +57,7 @@ def watch(module: Layers, timer: LayerTimer) -> None:
         if isinstance(part, nn.Conv2d | nn.Linear):
             part.forward = partial(timer.timed, partial(_place, name), part.forward)  # type: ignore[method-assign]
         elif isinstance(part, SEQUENCES):
-            part.forward = partial(timer.timed, partial(_always, name), part.forward)
+            part.forward = partial(timer.timed, partial(_always, name), part.forward)  # type: ignore[method-assign]
     for place, group in normalised(module):
         for at in range(place, place + len(group)):
             name, function, sources, target, frees = module.steps[at]

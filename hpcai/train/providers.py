@@ -44,7 +44,7 @@ def use_custom(module: Layers, choice: Choice | None = None) -> None:
     convolved: dict[str, Callable[[Tensor], bool]] = {}
     for name, part in module.named_modules():
         if isinstance(part, SEQUENCES) and (choice is None or name in choice.normalisations):
-            part.forward = partial(_of_sequences, part, part.forward)
+            part.forward = partial(_of_sequences, part, part.forward)  # type: ignore[method-assign]
         custom = None if choice is None else choice.products.get(name, {})
         if custom is not None and not any(custom.values()):
             continue

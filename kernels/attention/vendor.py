@@ -28,10 +28,10 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
         q, k, v = convert(data.x)
         if direction == FORWARD:
             return lambda: _forward(q, k, v, result)
-        operands = [each.detach().requires_grad_() for each in (q, k, v)]
+        queries, keys, values = (each.detach().requires_grad_() for each in (q, k, v))
         with torch.enable_grad():
-            out = functional.scaled_dot_product_attention(*operands, is_causal=True)
-        return lambda: _backward(out, operands, convert(data.g), result)
+            out = functional.scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        return lambda: _backward(out, (queries, keys, values), convert(data.g), result)
 
     return [as_prepared(bind, data, result)]
 

@@ -17,7 +17,7 @@ from ..cpu.workspace import workspace
 class Rows(NamedTuple):
     """Numbers of rows and of features, and eps; rows are contiguous."""
 
-    count: int
+    number: int
     features: int
     eps: float
 
@@ -48,7 +48,7 @@ def _forward(one: Any, rows: Any, arrays: Any, threads: Any) -> None:
 @compiled
 def _forward_part(thread: Any, one: Any, rows: Any, arrays: Any, threads: Any) -> None:
     x, weight, y, factors = arrays
-    first, last = part_of(rows.count, thread, threads)
+    first, last = part_of(rows.number, thread, threads)
     for row in range(first, last):
         at = row * rows.features * bytes_of(one)
         square = dot(one, x + at, x + at, rows.features) / rows.features
@@ -75,7 +75,7 @@ def _backward_part(thread: Any, one: Any, rows: Any, arrays: Any, sums: Any, thr
     own = sums + thread * features * size
     for place in range(features):
         clear(one, own + place * size)
-    first, last = part_of(rows.count, thread, threads)
+    first, last = part_of(rows.number, thread, threads)
     for row in range(first, last):
         at = row * features * size
         factor = read(one, factors + row * size)

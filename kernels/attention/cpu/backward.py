@@ -76,7 +76,7 @@ def _keys(kernels: Any, one: Any, scales: Any, key: Any, log_sums: Any, layout: 
 
 @compiled
 def _probabilities(one: Any, tile: Any, scores: Any, gradients: Any, log_sums: Any, layout: Any, own: Any) -> None:
-    for row in range(tile.count):
+    for row in range(tile.queries):
         visible, at = min(tile.keys, tile.first + row + 1 - tile.key), (tile.first + row) * bytes_of(one)
         log_sum, mean = read(one, log_sums + at), read(one, own + layout.statistics + at)
         here = row * layout.tile_pitch

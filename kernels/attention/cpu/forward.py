@@ -60,7 +60,7 @@ def _begin(one: Any, statistics: Any, count: Any) -> None:
 @compiled
 def _softmax(one: Any, tile: Any, scores: Any, sums: Any, layout: Any, own: Any) -> None:
     """Powers of a tile, and the sums so far by the factor that a new maximum asks for."""
-    for row in range(tile.count):
+    for row in range(tile.queries):
         visible = min(tile.keys, tile.first + row + 1 - tile.key)
         at = scores + row * layout.tile_pitch
         kept = own + layout.statistics + 2 * row * bytes_of(one)
@@ -73,7 +73,7 @@ def _softmax(one: Any, tile: Any, scores: Any, sums: Any, layout: Any, own: Any)
 @compiled
 def seen_by_block(tile: Any, row: Any) -> Any:
     """Keys that the last row of the row's micro-kernel tile sees, in whole vectors."""
-    last = min(row // ROWS * ROWS + ROWS, tile.count)
+    last = min(row // ROWS * ROWS + ROWS, tile.queries)
     return (min(tile.keys, tile.first + last - tile.key) + VECTOR - 1) // VECTOR * VECTOR
 
 

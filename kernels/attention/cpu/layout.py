@@ -36,7 +36,7 @@ class Tile(NamedTuple):
     """Queries and keys of a tile: the first ones and their numbers; the last key is seen by the last query."""
 
     first: int
-    count: int
+    queries: int
     key: int
     keys: int
 
@@ -86,7 +86,7 @@ def layout(heads: int, places: int, features: int, backward: bool) -> Layout:
     offsets = [0]
     for nbytes in parts:
         offsets.append(offsets[-1] + _up(nbytes, LINE))
-    return Layout(heads, places, features, row_pitch, tile_pitch, *offsets[:-1], offsets[-1] + LINE)
+    return Layout._make((heads, places, features, row_pitch, tile_pitch, *offsets[:-1], offsets[-1] + LINE))
 
 
 def _up(count: int, unit: int) -> int:

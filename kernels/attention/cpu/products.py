@@ -44,13 +44,13 @@ def _by_columns(
 
 @compiled
 def scores_of_tile(kernels: Any, alpha: Any, tile: Any, rows: Any, slivers: Any, target: Any, layout: Any) -> None:
-    """target = alpha rows . slivers, of `tile.count` rows and `tile.keys` keys, where a row sees a key."""
+    """target = alpha rows . slivers, of `tile.queries` rows and `tile.keys` keys, where a row sees a key."""
     size, width = bytes_of(alpha), sliver_width(alpha)
     pitch = layout.row_pitch
     for column in range(0, tile.keys, width):
         sliver = slivers + (tile.key + column) * layout.features * size
-        for row in range(0, tile.count, ROWS):
-            height = min(ROWS, tile.count - row)
+        for row in range(0, tile.queries, ROWS):
+            height = min(ROWS, tile.queries - row)
             if tile.key + column < tile.first + row + height:
                 a, c = rows + (tile.first + row) * pitch, target + row * layout.tile_pitch + column * size
                 _by_rows(kernels, alpha, layout.features, a, pitch, sliver, c, layout.tile_pitch, False, height, 0)
@@ -64,8 +64,8 @@ def add_weighted(
     size, width = bytes_of(alpha), sliver_width(alpha)
     for column in range(0, layout.features, width):
         sliver = slivers + (column * layout.places + tile.key * width) * size
-        for row in range(0, tile.count, ROWS):
-            height = min(ROWS, tile.count - row)
+        for row in range(0, tile.queries, ROWS):
+            height = min(ROWS, tile.queries - row)
             steps = min(tile.keys, tile.first + row + height - tile.key)
             a, c = weights + row * layout.tile_pitch, sums + row * layout.row_pitch + column * size
             _by_rows(kernels, alpha, steps, a, layout.tile_pitch, sliver, c, layout.row_pitch, add, height, 0)
@@ -85,4 +85,4 @@ def add_transposed(kernels: Any, alpha: Any, tile: Any, weights: Any, slivers: A
             a, b = weights + start * layout.tile_pitch + row * size, sliver + start * width * size
             c, add = sums + row * layout.row_pitch + column * size, tile.key + row < tile.first
             height = min(ROWS, tile.keys - row)
-            _by_columns(kernels, alpha, tile.count - start, a, layout.tile_pitch, b, c, layout.row_pitch, add, height)
+            _by_columns(kernels, alpha, tile.queries - start, a, layout.tile_pitch, b, c, layout.row_pitch, add, height)
