@@ -118,7 +118,7 @@ class RmsNorm(Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         x, weight = x.contiguous(), weight.contiguous()
         rows = _rows(x, weight, eps)
-        y, factors = torch.empty_like(x), x.new_empty(rows.count)
+        y, factors = torch.empty_like(x), x.new_empty(rows.number)
         given = (x.data_ptr(), weight.data_ptr(), y.data_ptr(), factors.data_ptr())
         _rms_norm().forward(rows, ONE, *given, torch.get_num_threads())
         ctx.eps = eps
