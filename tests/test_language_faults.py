@@ -72,6 +72,14 @@ def test_each_fault_of_a_custom_kernel_is_found(fault: str, by_custom_kernels: l
     assert test["verdict"] == ("FAILED" if FOUND_IN_KERNELS[fault] else "PASSED")
 
 
+# One model of two shards: the checks that fail at least.
+OF_SHARDS = {
+    "none": set(),
+    "summand_of_a_rank_dropped": {DEVIATION},
+    "gradient_of_divided_rows_not_summed": {DEVIATION},
+}
+
+
 @pytest.fixture(scope="module")
 def tests(tmp_path_factory: pytest.TempPathFactory) -> list[dict[str, Any]]:
     """The tests of one job with all faults. 38 sequences: the last batch of a rank is a partial one."""
@@ -102,6 +110,15 @@ def test_each_fault_is_found_by_its_check(fault: str, tests: list[dict[str, Any]
     assert test["verdict"] == ("FAILED" if FOUND[fault] else "PASSED")
     assert verdicts[CLAIMS] == ("FAILED" if CLAIMS in failed else "NOT CHECKED" if failed else "PASSED")
     assert verdicts[CEILING] == "PASSED"
+
+
+@pytest.mark.exhaustive
+def test_faults_of_shards_are_found(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Further checks may fail as well."""
+    found = planted(tmp_path_factory, OF_SHARDS, 2, "PARALLEL=tensor")
+    for test, (fault, expected) in zip(found, OF_SHARDS.items(), strict=True):
+        failed = {check["name"] for check in test["checks"] if check["verdict"] == "FAILED"}
+        assert expected <= failed and bool(failed) == bool(expected), (fault, failed)
 
 
 def leaking() -> AbstractContextManager[Any]:

@@ -1,5 +1,6 @@
 """The workload [language] as a whole: real runs on generated text and on files, and what it refuses."""
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ decoder2x64  NETWORK
 16           BATCH
 2            EPOCHS
 """
+ROUNDING = 1e-5  # relative, of bits after so few steps of the same training
 
 
 @pytest.fixture(scope="module")
@@ -108,6 +110,19 @@ def test_files_are_judged_by_their_test_bytes(files: Run) -> None:
     assert test["raw"]["below"] is None and dataset["ceiling"] is None
 
 
+@pytest.mark.exhaustive
+@needs_mpirun
+def test_a_divided_model_has_the_same_curve(tmp_path: Path) -> None:
+    """Two heads; four ranks by data, as four shards, which have attention whole, and as two replicas of two shards."""
+    settings = ["DEGREE=4", "BATCH=4", "PARALLEL=data,tensor,mixed", "SPLIT=2x2x1", "NETWORK=decoder4x128"]
+    run = Run(tmp_path, INPUT.format(dataset="generated"), 4, *settings)
+    assert_sound(run)
+    by_data, *divided = ([point["bits"] for point in test["raw"]["curve"]] for test in run.tests)
+    assert [curve == pytest.approx(by_data, rel=ROUNDING) for curve in divided] == [True, True]
+    assert [test["raw"]["exchanged"] is not None for test in run.tests] == [False, True, True]
+    assert {test["verdict"] for test in run.tests} == {"PASSED"}
+
+
 def check(settings: list[str]) -> None:
     """Read the input with changed settings, and check its cases."""
     problem = parse(INPUT.format(dataset="generated").encode(), settings, 2, lambda spec: None, "input.dat")
@@ -117,8 +132,8 @@ def check(settings: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["PARALLEL=tensor", "DEGREE=2"], "PARALLEL tensor with .*networks are not divided; allowed: PARALLEL data"),
-        (["PARALLEL=pipeline", "DEGREE=2"], "PARALLEL pipeline with .*; allowed: PARALLEL data"),
+        (["PARALLEL=pipeline", "DEGREE=2"], "PARALLEL pipeline with several stages of .*same weights.*allowed: PARALL"),
+        (["PARALLEL=mixed", "SPLIT=1x1x2", "DEGREE=2"], "PARALLEL mixed with several stages of .language.*SPLITs of"),
         (["NETWORK=resnet8"], "NETWORK: resnet8 is unknown.*decoder4x128"),
         (["PRECISION=int8"], "PRECISION: int8 is unknown.*fp32"),
         (["COMPILE=torch"], "COMPILE"),

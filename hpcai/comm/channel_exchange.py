@@ -1,6 +1,7 @@
 """Exchanges of channels between the ranks that share a tensor-parallel network.
 
-Tensors are float[N, C, ...] with the channels last in memory, so that the channels of a rank are a block of each row.
+Tensors are float[N, C, ...] with the channels last in memory, so that the channels of a rank are a block of each row,
+or tables float[N, S, C], of which only whole ones are summed.
 What a rank sends to the others is packed by receiver. Sums are in fp32, in the order of the ranks, each on one rank:
 every rank gets the same bits.
 """
@@ -52,7 +53,8 @@ class PackedExchange:
     def all_reduce(self, partial_sum: Tensor) -> Tensor:
         """The sum over the ranks, the same bits on each."""
         self.timer.begin()
-        whole, row = torch.empty_like(partial_sum), rows_of(partial_sum).reshape(1, -1)
+        whole = torch.empty_like(partial_sum, memory_format=format_of(partial_sum.ndim))
+        row = rows_of(partial_sum).reshape(1, -1)
         bounds = self._bounds(row.shape[1])
         own = row.new_empty(1, _width(bounds[self.rank]))
         self._sum_parts(row, bounds, own)
@@ -120,7 +122,7 @@ class ReplaySums:
 
 def rows_of(tensor: Tensor) -> Tensor:
     """A tensor as rows of channels, the same memory if its channels are last there."""
-    last = tensor.movedim(1, -1)
+    last = tensor if tensor.ndim == 3 else tensor.movedim(1, -1)
     return last.reshape(-1, last.shape[-1])
 
 

@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from hpcai.models.module import Layers, Network, initialise, submodule
-from hpcai.networks.collective_layers import channels_of
 from hpcai.networks.graph import Graph
 from hpcai.networks.tensor_parallel import Divided, TensorPart
 
@@ -50,5 +49,7 @@ def share(value: Tensor, divided: Divided | None, rank: int, ranks: int) -> Tens
     """A rank's share of a parameter or statistic; the whole of what has no channels."""
     if divided is None or value.ndim == 0:
         return value
-    first, end = channels_of(rank, ranks, value.shape[DIMENSION[divided]])
-    return value.narrow(DIMENSION[divided], first, end - first)
+    dimension = DIMENSION[divided.by]
+    first, end = divided.own(rank, ranks, value.shape[dimension])
+    sections = [each.narrow(dimension, first, end - first) for each in value.chunk(divided.sections, dimension)]
+    return sections[0] if divided.sections == 1 else torch.cat(sections, dimension)

@@ -67,6 +67,8 @@ class CausalAttention(Op):
     """
 
     kind: ClassVar[str] = "attention"
+    sections: ClassVar[int] = 3  # side by side in its input
+    unit: ClassVar[int] = HEAD  # neighbouring columns of a section that only occur together
 
     def shape(self, *sources: Shape) -> Shape:
         places, features = as_table(sources[0])
@@ -80,6 +82,8 @@ class SwiGlu(Op):
     """silu(a) b of rows that have a and b side by side (Shazeer, GLU Variants Improve Transformer, 2020, eq. 6)."""
 
     kind: ClassVar[str] = "swiglu"
+    sections: ClassVar[int] = 2
+    unit: ClassVar[int] = 1
 
     def shape(self, *sources: Shape) -> Shape:
         places, features = as_table(sources[0])
@@ -88,6 +92,7 @@ class SwiGlu(Op):
         return (places, features // 2)
 
 
+BY_SECTION = CausalAttention | SwiGlu  # each output column needs its columns of each section only
 KINDS: tuple[type[Op], ...] = (Embedding, RmsNorm, CausalAttention, SwiGlu)
 
 

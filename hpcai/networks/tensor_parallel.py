@@ -5,6 +5,10 @@ whole input, gathered; or those of its input channels, and the partial sums of a
 choice that moves fewer bytes (Shoeybi et al., Megatron-LM, 2019, section 3, has the two in pairs). Batch norm, ReLU,
 pooling and addition need no other rank. A layer with fewer channels than ranks, and every kind of layer without such a
 division, is replicated: all ranks compute it whole. The layers are the same on every rank, but for its own channels.
+
+Of tables, the rows between the blocks of a decoder, all ranks have all columns. A dense layer that attention or gated
+units read is divided by whole heads or units, the dense layer after them by its inputs: one all-reduce forward, of the
+partial sums, and one backward, of the gradient of what the first one reads.
 """
 
 from collections.abc import Container
@@ -15,12 +19,32 @@ from typing import Literal
 from hpcai.networks.collective_layers import AllGather, AllReduce, Divide, ReduceScatter, channels_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, BatchNorm, Conv, Dense, GlobalPool, MaxPool, Op, Received, Relu, Upsample
+from hpcai.networks.sequences import BY_SECTION
 from hpcai.networks.stages import Sent
 
 BY_CHANNEL = (BatchNorm, Relu, MaxPool, GlobalPool, Upsample, Add)  # each output channel needs its input channel only
 GATHERED = "gathered"
 SIMD_CHANNELS = 8
-Divided = Literal["outputs", "inputs", "channels"]  # whose weights a rank has
+
+
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """Which weights a rank has: those of its output channels, its input channels, or its channels.
+
+    These are of each of so many equal sections, in units of so many neighbours.
+    """
+
+    by: Literal["outputs", "inputs", "channels"]
+    sections: int = 1
+    unit: int = 1
+
+    def own(self, rank: int, ranks: int, channels: int) -> tuple[int, int]:
+        """First channel of a rank in a section, and that after its last one; channels: of all sections."""
+        first, end = channels_of(rank, ranks, channels // (self.sections * self.unit))
+        return first * self.unit, end * self.unit
+
+
+BY_INPUTS, BY_OUTPUTS = Divided("inputs"), Divided("outputs")
 
 
 @dataclass(frozen=True)
@@ -65,18 +89,21 @@ class _Divider:
         self._graph, self._rank, self._ranks = graph, rank, ranks
         self._received = received
         self._output: dict[str, str] = {}  # of a layer of the whole network: the layer of the part that has its output
+        self._by_section = {layer.name: layer.op for layer in graph.layers if isinstance(layer.op, BY_SECTION)}
+        self._readers = {graph.layers[graph.places[name]].inputs[0]: op for name, op in self._by_section.items()}
         self._made: dict[tuple[str, str], str] = {}  # collective layers by source and suffix
 
     def add(self, layer: Layer) -> None:
         """Add a layer of the whole network."""
         self._output[layer.name] = layer.name
         if isinstance(layer.op, Conv | Dense) and not layer.shares and self._ranks > 1:
-            self._product(layer, layer.op)
+            product = self._product_of_table if len(self._graph.shapes[layer.name]) == 2 else self._product
+            product(layer, layer.op)
         elif isinstance(layer.op, Received) and layer.name in self._received:
             self._own_channels(replace(layer, op=self._shard(layer.op)))
         elif isinstance(layer.op, Sent):
             self._append(layer, layer.op, self._local(layer.inputs))
-        elif isinstance(layer.op, BY_CHANNEL) and self.sharded.issuperset(layer.inputs):
+        elif isinstance(layer.op, (*BY_CHANNEL, BY_SECTION)) and self.sharded.issuperset(layer.inputs):
             self._own_channels(layer)
         else:
             self._whole(layer)
@@ -88,6 +115,16 @@ class _Divider:
             self._by_inputs(layer, many)
         elif many and divisible:
             self._by_outputs(layer, op)
+        else:
+            self._whole(layer)
+
+    def _product_of_table(self, layer: Layer, op: Conv | Dense) -> None:
+        """Divided by the heads or units of its reader, or of what it reads."""
+        (source,), reader = layer.inputs, self._readers.get(layer.name)
+        if source in self.sharded:
+            self._by_inputs(layer, False, Divided("inputs", unit=self._by_section[source].unit))
+        elif reader and self._channels(layer.name) >= self._ranks * reader.sections * reader.unit:
+            self._by_outputs(layer, op, Divided("outputs", reader.sections, reader.unit))
         else:
             self._whole(layer)
 
@@ -105,26 +142,27 @@ class _Divider:
         gathered = (source, GATHERED) in self._made
         return not gathered and prod(self._graph.shapes[layer.name]) <= prod(self._graph.shapes[source])
 
-    def _by_inputs(self, layer: Layer, scattered: bool) -> None:
+    def _by_inputs(self, layer: Layer, scattered: bool, divided: Divided = BY_INPUTS) -> None:
         channels = self._channels(layer.name)
         joined: Op = ReduceScatter(channels, self._rank, self._ranks) if scattered else AllReduce(self._ranks)
         self._append(layer, layer.op, self._local(layer.inputs))
-        self.divided[layer.name] = "inputs"
+        self.divided[layer.name] = divided
         self._output[layer.name] = self._collective(layer.name, "sum", joined)
         if scattered:
             self.sharded.add(layer.name)
 
-    def _by_outputs(self, layer: Layer, op: Conv | Dense) -> None:
-        first, end = channels_of(self._rank, self._ranks, self._channels(layer.name))
-        own: Op = replace(op, channels=end - first) if isinstance(op, Conv) else replace(op, features=end - first)
+    def _by_outputs(self, layer: Layer, op: Conv | Dense, divided: Divided = BY_OUTPUTS) -> None:
+        first, end = divided.own(self._rank, self._ranks, self._channels(layer.name))
+        many = divided.sections * (end - first)
+        own: Op = replace(op, channels=many) if isinstance(op, Conv) else replace(op, features=many)
         self._append(layer, own, (self._for_divided(layer.inputs[0]),))
-        self.divided[layer.name] = "outputs"
+        self.divided[layer.name] = divided
         self.sharded.add(layer.name)
 
     def _own_channels(self, layer: Layer) -> None:
         self._append(layer, layer.op, self._local(layer.inputs))
         if layer.name in self._graph.parameters:
-            self.divided[layer.name] = "channels"
+            self.divided[layer.name] = Divided("channels")
         self.sharded.add(layer.name)
 
     def _shard(self, op: Received) -> Received:
@@ -166,4 +204,5 @@ class _Divider:
         return tuple(self._output[name] for name in names)
 
     def _channels(self, name: str) -> int:
-        return self._graph.shapes[name][0]
+        shape = self._graph.shapes[name]
+        return shape[1] if len(shape) == 2 else shape[0]

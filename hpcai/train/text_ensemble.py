@@ -56,7 +56,7 @@ def evaluate(module: nn.Module, group: Group, validation: TextValidation, shutdo
         prints += fingerprint(indices)
     validation.content.close()
     together = found.over_all()
-    every = group.active.allreduce(prints) % (1 << 63)
+    every = group.active.allreduce(prints * group.counts) % (1 << 63)
     others = every != group.groups * expected_fingerprint(shard.n) % (1 << 63)
     return together._replace(miscounted=abs(together.evaluated - shard.n) + others)
 

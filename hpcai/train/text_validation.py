@@ -59,10 +59,10 @@ class TextValidation:
         """
         self.content.begin("validation")
         indices, sums, not_finite = self._evaluate(module, validation_indices(self.shard), group.parts, stop)
-        counts = np.array([len(indices), fingerprint(indices), not_finite], np.uint64)
+        counts = np.array([len(indices), fingerprint(indices), not_finite], np.uint64) * np.uint64(group.counts)
         group.model.Allreduce(counts.copy(), counts)
         counted, prints, infinite = map(int, counts)
-        named: Any = self.named(Sums(*group.model.allreduce(np.array(sums)).tolist()))
+        named: Any = self.named(Sums(*group.model.allreduce(np.array(sums) * group.counts).tolist()))
         return ValidationResult(counted, prints % (1 << 63), infinite, **named)
 
     def named(self, sums: Sums) -> dict[str, float | None]:

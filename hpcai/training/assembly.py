@@ -1,7 +1,6 @@
 """Builds the training of a case on a rank: its dataset, the same everywhere, and its model."""
 
 from collections.abc import Mapping
-from functools import partial
 from typing import Any, TypeVar
 
 import numpy as np
@@ -27,7 +26,7 @@ from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
 from hpcai.train import precision as precisions
-from hpcai.train.channel_exchange import exchange_of, share_norms
+from hpcai.train.channel_exchange import exchange_of
 from hpcai.train.loop import WARMUP_STEPS, Training
 from hpcai.train.providers import use_custom
 from hpcai.train.recipe import Recipe
@@ -35,7 +34,7 @@ from hpcai.train.replay import NONE, rounding_allowance
 from hpcai.train.state import training_state
 from hpcai.train.validation import Validation
 from hpcai.training.content import check_contents
-from hpcai.training.execution import execution_of, largest_in_parts
+from hpcai.training.execution import execution_of, share_numbers
 
 Data = TypeVar("Data", Dataset, Weather)
 Module = TypeVar("Module", bound=Layers)
@@ -170,10 +169,7 @@ def training_of(
     shard = Shard(draws.size, replica, replicas, recipe.batch)
     execution = execution_of(case, group, device, module, dataset.number_of_classes)
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
-    if state.scaler and group.divided.parts > 1:
-        state.scaler.shared = partial(largest_in_parts, execution.communication)
-    if group.divided.shards > 1:
-        share_norms(state, module, exchange_of(group, device).training)
+    share_numbers(state, execution, module, group, device)
     training = Training(
         *(state, execution, recipe, draws, shard, loaders[0], validation),
         *(group, case.seed, known, warmup_steps, audited_epoch),

@@ -1,6 +1,7 @@
 """Builds the execution of a group's training: data-parallel, or by the stages of a pipeline."""
 
 from dataclasses import replace
+from functools import partial
 
 import torch
 
@@ -9,11 +10,13 @@ from hpcai.comm.stage_links import StageLinks
 from hpcai.comm.transfers import transfers
 from hpcai.inputfile import Case
 from hpcai.models.module import Network
+from hpcai.train.channel_exchange import exchange_of, share_norms
 from hpcai.train.communication import Communication, communication_of
 from hpcai.train.compiled_execution import build_execution
 from hpcai.train.execution import Execution
 from hpcai.train.gradient_buckets import GradientBuckets
 from hpcai.train.pipeline import Pipeline
+from hpcai.train.state import TrainingState
 
 
 def execution_of(case: Case, group: Group, device: torch.device, module: Network, classes: int) -> Execution:
@@ -32,6 +35,16 @@ def _stage_links(group: Group, module: Network, device: torch.device) -> StageLi
     divided, place = group.divided, group.place
     members = [divided.member(replace(place, stage=number)) for number in range(divided.stages)]
     return StageLinks(group.stages, transfers(group.stages, members), device, module.received)
+
+
+def share_numbers(
+    state: TrainingState, execution: Execution, module: Network, group: Group, device: torch.device
+) -> None:
+    """Let loss scaler and optimiser of a divided model know the numbers of the other ranks of its replica."""
+    if state.scaler and group.divided.parts > 1:
+        state.scaler.shared = partial(largest_in_parts, execution.communication)
+    if group.divided.shards > 1:
+        share_norms(state, module, exchange_of(group, device).training)
 
 
 def largest_in_parts(communication: Communication, number: torch.Tensor) -> None:

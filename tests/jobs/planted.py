@@ -67,6 +67,8 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "partial_sum_of_a_rank_dropped",
             "own_channels_of_the_last_rank_lost",
             "gradient_of_gathered_channels_not_summed",
+            "summand_of_a_rank_dropped",
+            "gradient_of_divided_rows_not_summed",
         ),
         "step_faults": ("old_gradients_unless_audited", "one_layer_with_old_gradients"),
         "stage_faults": (

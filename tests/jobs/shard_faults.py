@@ -8,7 +8,7 @@ from planting import Fault, replaced
 
 from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
-from hpcai.models.channel_collectives import _AllGather
+from hpcai.models.channel_collectives import _AllGather, _Divide
 from hpcai.networks.collective_layers import channels_of
 from hpcai.train.layerwise import Shards
 
@@ -106,3 +106,28 @@ def norm_of_a_shards_move() -> Fault:
 
 def numbers_of_shards_not_summed() -> Fault:
     return replaced(PackedExchange, "total", lambda genuine: lambda self, numbers: None)
+
+
+def summand_of_a_rank_dropped() -> Fault:
+    """Of all-reduced partial sums that of a rank is left out."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def all_reduce(self: Any, partial_sum: Any) -> Any:
+            return genuine(self, partial_sum * 0 if self.rank == 1 else partial_sum)
+
+        return all_reduce
+
+    return replaced(PackedExchange, "all_reduce", make)
+
+
+def gradient_of_divided_rows_not_summed() -> Fault:
+    """What a rank's heads and units give is taken for the whole gradient of the rows that they read."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(ctx: Any, *gradients: Any) -> Any:
+            genuine(ctx, *gradients)
+            return gradients[0], None
+
+        return staticmethod(backward)
+
+    return replaced(_Divide, "backward", make)

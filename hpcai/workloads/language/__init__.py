@@ -40,4 +40,6 @@ WORKLOAD = Workload(
     trains=True,
     outlasts=True,
     ensembles=True,
+    divides=True,
+    whole="embedding and output layer have the same weights, which one stage must have",
 )

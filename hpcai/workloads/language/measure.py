@@ -23,8 +23,6 @@ from hpcai.record.sample_loading import Loading
 from hpcai.record.training import StoppedTraining, TrainingRaw
 from hpcai.results.measured import Stopped
 from hpcai.train import text_ensemble
-from hpcai.train.communication import communication_of
-from hpcai.train.compiled_execution import build_execution
 from hpcai.train.loop import Training
 from hpcai.train.recipe import Recipe
 from hpcai.train.replay import rounding_allowance
@@ -34,6 +32,7 @@ from hpcai.train.text_validation import TextValidation
 from hpcai.training import stages
 from hpcai.training.assembly import model_of, placed
 from hpcai.training.content import check_contents
+from hpcai.training.execution import execution_of, share_numbers
 from hpcai.training.totals import members_of
 from hpcai.workloads.language import QUALITY
 from hpcai.workloads.language.checks import below
@@ -142,15 +141,16 @@ def evaluation_of(split: Sequences, group: Group, device: torch.device, batch: i
 
 def model_training(case: Case, group: Group, device: torch.device, dataset: Text, graph: Graph) -> Training:
     """The training of this rank's model, ready to warm up. Collective over the group."""
-    coordinates, recipe, seed = group.coordinates, Recipe.of(case.settings), case.seed
+    recipe, seed = Recipe.of(case.settings), case.seed
     module = placed(model_of(case, group, device, graph), case, device)
-    draws = sampler(case.sampler, len(dataset.train), seed, coordinates.group, group.planned)
+    draws = sampler(case.sampler, len(dataset.train), seed, group.coordinates.group, group.planned)
     state = training_state(module, recipe, case.precision, device)
     loader: Any = Loader(dataset.train, device, batch=recipe.batch)
     validation: Any = evaluation_of(dataset.validation, group, device, recipe.batch)
-    shard = Shard(draws.size, coordinates.member, group.degree, recipe.batch)
-    execution = build_execution("off", module, group, device, communication_of(case, group, device))
-    known = rounding_allowance(case.precision, case.kernels)
+    shard = Shard(draws.size, group.place.replica, group.divided.replicas, recipe.batch)
+    execution = execution_of(case, group, device, module, dataset.number_of_classes)
+    share_numbers(state, execution, module, group, device)
+    known = rounding_allowance(case.precision, case.kernels, shards=group.divided.shards)
     training = Training(state, execution, recipe, draws, shard, loader, validation, group, seed, known)
     check_contents(training, case, dataset)
     return training
