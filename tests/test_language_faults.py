@@ -72,6 +72,9 @@ def test_each_fault_of_a_custom_kernel_is_found(fault: str, by_custom_kernels: l
     assert test["verdict"] == ("FAILED" if FOUND_IN_KERNELS[fault] else "PASSED")
 
 
+# One model on two ranks with CLIP, by data and as two shards, of which more is allowed to rounding.
+OF_CLIPPING = {"none": set(), "gradients_not_clipped": {DEVIATION}, "norm_of_one_tensor": {DEVIATION}}
+OF_CLIPPED_SHARDS = {**OF_CLIPPING, "norm_of_one_tensor": {LOST}}
 # One model of two shards: the checks that fail at least.
 OF_SHARDS = {
     "none": set(),
@@ -113,10 +116,17 @@ def test_each_fault_is_found_by_its_check(fault: str, tests: list[dict[str, Any]
 
 
 @pytest.mark.exhaustive
-def test_faults_of_shards_are_found(tmp_path_factory: pytest.TempPathFactory) -> None:
+@pytest.mark.parametrize(
+    ("faults", "settings"),
+    [(OF_SHARDS, ["tensor"]), (OF_CLIPPING, ["data", "CLIP=0.1"]), (OF_CLIPPED_SHARDS, ["tensor", "CLIP=0.1"])],
+)
+def test_faults_of_shards_and_of_clipping_are_found(
+    tmp_path_factory: pytest.TempPathFactory, faults: dict[str, set[str]], settings: list[str]
+) -> None:
     """Further checks may fail as well."""
-    found = planted(tmp_path_factory, OF_SHARDS, 2, "PARALLEL=tensor")
-    for test, (fault, expected) in zip(found, OF_SHARDS.items(), strict=True):
+    first, *others = settings
+    made = planted(tmp_path_factory, faults, 2, f"PARALLEL={first}", *others)
+    for test, (fault, expected) in zip(made, faults.items(), strict=True):
         failed = {check["name"] for check in test["checks"] if check["verdict"] == "FAILED"}
         assert expected <= failed and bool(failed) == bool(expected), (fault, failed)
 

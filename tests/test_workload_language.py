@@ -114,8 +114,9 @@ def test_files_are_judged_by_their_test_bytes(files: Run) -> None:
 @needs_mpirun
 def test_a_divided_model_has_the_same_curve(tmp_path: Path) -> None:
     """Two heads; four ranks by data, as four shards, which have attention whole, and as two replicas of two shards."""
-    settings = ["DEGREE=4", "BATCH=4", "PARALLEL=data,tensor,mixed", "SPLIT=2x2x1", "NETWORK=decoder4x128"]
-    run = Run(tmp_path, INPUT.format(dataset="generated"), 4, *settings)
+    text = INPUT.format(dataset="generated")
+    both = f"{text}data tensor PARALLEL\n{text[text.index('[') :]}mixed PARALLEL\n2x2x1 SPLIT\n"
+    run = Run(tmp_path, both, 4, "DEGREE=4", "BATCH=4", "NETWORK=decoder4x128")
     assert_sound(run)
     by_data, *divided = ([point["bits"] for point in test["raw"]["curve"]] for test in run.tests)
     assert [curve == pytest.approx(by_data, rel=ROUNDING) for curve in divided] == [True, True]

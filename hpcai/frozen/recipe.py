@@ -89,7 +89,7 @@ def optimiser(settings: Settings) -> tuple[str, Mapping[str, float]]:
             options = {"eps": epsilon, "lr_decay": 0.0}
         case _:
             options = {"betas.0": settings["BETA1"], "betas.1": settings["BETA2"], "eps": epsilon}
-    return _CLASSES[name], {**options, "maximize": 0.0}
+    return _CLASSES[name], {**options, "maximize": 0.0, "clip": settings.get("CLIP", 0.0)}
 
 
 def decay(settings: Settings, dimensions: int) -> float:

@@ -12,7 +12,7 @@ Bounds = Literal["[]", "[)", "(]", "()"]
 
 # Groups of KEYs: a section has those of the groups that it declares.
 TRAINING, NETWORK, GRID, BAGGING, CLASSIFICATION = "training", "network", "grid", "bagging", "classification"
-COMPILATION = "compilation"
+COMPILATION, CLIPPING = "compilation", "clipping"
 MOST_VALUES = 20
 MOST_TESTS = 10_000
 MOST_COLUMNS = 185  # width of the values of one KEY, so that no echoed line exceeds 200 columns

@@ -8,6 +8,7 @@ from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile.key import (
     BAGGING,
     CLASSIFICATION,
+    CLIPPING,
     COMPILATION,
     GRID,
     NETWORK,
@@ -106,6 +107,15 @@ _DECLARED = (
     ),
     _of_rule("TRUST", "trust coefficient of the rates of layers", ("lars",), low=0, high=1, bounds="(]", default=0.001),
     _trains("DECAY", "real", "weight decay", low=0, default=3.05e-5),
+    _trains(
+        "CLIP",
+        "real",
+        "largest norm of a step's gradient, to which longer ones are scaled",
+        low=0,
+        zero="any",
+        default=0.0,
+        group=CLIPPING,
+    ),
     _trains(
         "SMOOTHING",
         "real",

@@ -133,6 +133,11 @@ class LossScaler:
         """1 if a gradient of the latest step was not finite, else 0; on the device."""
         return self._overflow
 
+    @property
+    def left(self) -> Tensor | None:
+        """By what a fused optimiser divides the gradients after `check`; None where they are divided by then."""
+        return self.scale if self._fused else None
+
     def check(self, samples: int) -> None:
         """Check that all gradients of `samples` samples are finite.
 

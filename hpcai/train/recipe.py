@@ -15,7 +15,8 @@ from hpcai.update_rules.rule import UpdateRule
 class Recipe:
     """Hyper-parameters of one training; `learning_rate` is for a global batch |B| = Q x NB of 256 samples.
 
-    batch: of each of the `degree` replicas of the model that train on samples of their own.
+    batch: of each of the `degree` replicas of the model that train on samples of their own. clip: largest norm of a
+    step's gradient; 0: any.
     """
 
     batch: int
@@ -28,6 +29,7 @@ class Recipe:
     scaling: str
     rule: UpdateRule
     smoothing: float
+    clip: float = 0.0
 
     @classmethod
     def of(cls, settings: Mapping[str, Any]) -> "Recipe":
@@ -44,6 +46,7 @@ class Recipe:
             scaling=settings["SCALING"],
             rule=rule_of(settings),
             smoothing=settings.get("SMOOTHING", 0.0),
+            clip=settings.get("CLIP", 0.0),
         )
 
     @property

@@ -1,6 +1,7 @@
 """Audited steps of an epoch: drawn from the system's entropy, copied when they run, replayed after the epoch."""
 
 from collections.abc import Iterator
+from functools import partial
 from secrets import randbits
 from typing import NamedTuple
 
@@ -15,6 +16,7 @@ from hpcai.data.philox import Integers
 from hpcai.formulas import audits
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.kernels.providers import VENDOR
+from hpcai.train.clipped_step import clipped
 from hpcai.train.execution import Execution
 from hpcai.train.objective import Objective
 from hpcai.train.other_shards import OtherShards
@@ -142,7 +144,8 @@ class AuditedSteps:
             ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
             self.content.replayed(epoch, step, x, y)
             gradients = snapshot.gradients(self.objective, x, y, number)
-        tensors = snapshot.tensors(gradients, self.group.replicas)
+        made = partial(snapshot.tensors, gradients, self.group.replicas)
+        tensors = clipped(made, self._recipe.clip, self._rounding_allowance, self.group.shards)
         found = compare_update(
             self._expected_step(number, snapshot), tensors, OtherShards(self.group.shards, self.group.parts)
         )

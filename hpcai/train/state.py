@@ -7,6 +7,7 @@ from typing import Any, TypedDict
 import torch
 from torch import nn
 
+from hpcai.train.clipping import Clipping
 from hpcai.train.error_feedback import ErrorFeedback
 from hpcai.train.optimisers import build_optimiser, create_state
 from hpcai.train.precision import LossScaler, scaler
@@ -100,12 +101,14 @@ def nothing() -> None:
 class TrainingState:
     """Weights and statistics, optimiser, loss scaler, generators and progress of one model on one rank.
 
-    `feedback`: rounding errors of sent gradients that the next step adds; None where nothing is carried. The hooks
+    `feedback`: rounding errors of sent gradients that the next step adds; None where nothing is carried. `clipping`:
+    None where gradients are taken as they are. The hooks
     `backward_begins` and `updated` are called in each step: before its backward pass, and while its gradients exist
     after the update.
     """
 
     feedback: ErrorFeedback | None = None
+    clipping: Clipping | None = None
 
     def __init__(
         self,
@@ -160,13 +163,19 @@ class TrainingState:
     def update(self, samples: int) -> None:
         """Optimiser step on the gradients of `samples` samples of this rank; skipped if they overflowed."""
         if self.scaler is None:
+            self._clip(None)
             self.optimiser.step()
         else:
             self.scaler.check(samples)
+            self._clip(self.scaler.left)
             self.scaler.step()
             self.scaler.update()
         self.updated()
         self.optimiser.zero_grad(set_to_none=True)
+
+    def _clip(self, scale: torch.Tensor | None) -> None:
+        if self.clipping is not None:
+            self.clipping.clip(scale)
 
     @property
     def skipped_steps(self) -> int:
@@ -191,7 +200,9 @@ def training_state(module: nn.Module, recipe: Recipe, precision: str, device: to
     loss_scaler = scaler(precision, optimiser, device)
     if loss_scaler:
         create_state(recipe.rule, optimiser)
-    return TrainingState(module, optimiser, device, loss_scaler)
+    state = TrainingState(module, optimiser, device, loss_scaler)
+    state.clipping = Clipping(optimiser, recipe.clip) if recipe.clip else None
+    return state
 
 
 def _cloned(value: Any, device: torch.device | None = None) -> Any:

@@ -14,6 +14,7 @@ from hpcai.kernels.attention import numba_cpu as attention_kernel
 from hpcai.kernels.operators import sequences
 from hpcai.models import sequence_layers
 from hpcai.train import text_validation
+from hpcai.train.clipping import Clipping
 
 
 def positions_left_out() -> Fault:
@@ -99,3 +100,17 @@ def gradient_of_a_norm_lacks_a_term() -> Fault:
         return staticmethod(backward)
 
     return replaced(sequences.RmsNorm, "backward", make)
+
+
+def gradients_not_clipped() -> Fault:
+    """Gradients are taken as they are, whatever CLIP says."""
+    return replaced(Clipping, "clip", lambda genuine: lambda self, scale: None)
+
+
+def norm_of_one_tensor() -> Fault:
+    """The norm of the first tensor of weights counts as that of the gradient."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        return lambda tensors, *given: [genuine(tensors, *given)[0]] + [torch.zeros(()) for _ in tensors[1:]]
+
+    return replaced(torch, "_foreach_norm", make)

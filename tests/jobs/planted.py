@@ -70,6 +70,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "summand_of_a_rank_dropped",
             "gradient_of_divided_rows_not_summed",
         ),
+        "language_faults": ("gradients_not_clipped", "norm_of_one_tensor"),
         "step_faults": ("old_gradients_unless_audited", "one_layer_with_old_gradients"),
         "stage_faults": (
             "wrong_micro_batch_in_a_stage",

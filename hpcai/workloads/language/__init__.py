@@ -1,6 +1,6 @@
 """Workload [language]: prediction of the next byte by an ensemble of P transformers of Q ranks each."""
 
-from hpcai.inputfile.key import BAGGING, GRID, NETWORK, TRAINING, SectionDeclaration
+from hpcai.inputfile.key import BAGGING, CLIPPING, GRID, NETWORK, TRAINING, SectionDeclaration
 from hpcai.inputfile.keys import DECODERS
 from hpcai.workloads.workload import APC, Figure, Quality, Workload
 
@@ -9,7 +9,7 @@ WORKLOAD = Workload(
     SectionDeclaration(
         "language",
         "prediction of the next byte by an ensemble of transformers",
-        groups=(TRAINING, NETWORK, GRID, BAGGING),
+        groups=(TRAINING, NETWORK, GRID, BAGGING, CLIPPING),
         defaults={
             "NETWORK": DECODERS[0],
             "OPTIMISER": "adamw",
