@@ -232,13 +232,8 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
     },
     "files": {
         "file_faults": (
-            "report_written_wrong",
-            "result_written_wrong",
-            "series_written_short",
-            "kernels_written_wrong",
-            "sums_written_wrong",
-            "history_written_wrong",
-            "history_altered_after_the_search",
+            *("report_written_wrong", "result_written_wrong", "series_written_short", "kernels_written_wrong"),
+            *("sums_written_wrong", "history_written_wrong", "history_altered_after_the_search"),
             "weights_written_wrong",
         ),
     },
