@@ -11,13 +11,13 @@ from trial_records import trial
 from hpcai.errors import DataError
 from hpcai.formulas.score import LARGEST
 from hpcai.formulas.trial_schedule import number
+from hpcai.machine.appended_lines import lines_of
 from hpcai.networks.morphism import Deepen, Widen
 from hpcai.record.trial import Trial
 from hpcai.search import storage as storage_module
 from hpcai.search.durations import Durations
 from hpcai.search.earlier_trials import EarlierTrials, read, returned
 from hpcai.search.group_totals import GroupTotals, TrialFindings
-from hpcai.search.journal import lines_of
 from hpcai.search.kept_trials import GroupTrial, KeptTrial, group_line, group_of, kept_line
 from hpcai.search.messages import line
 from hpcai.search.paths import JOURNAL
