@@ -9,10 +9,11 @@ from msgspec import structs
 from planting import Fault, replaced
 
 from hpcai import recorder, run
+from hpcai.machine import appended_lines
 from hpcai.main import main
 from hpcai.monitoring.wall_clock import WallClock
 from hpcai.report import replacing
-from hpcai.search import group_runner, journal
+from hpcai.search import group_runner
 from hpcai.training import stages
 from hpcai.training.stages import PhaseAccount
 from hpcai.workloads.nas.measure import _Search
@@ -120,7 +121,7 @@ def sums_written_wrong() -> Fault:
 def history_written_wrong() -> Fault:
     """Each line of the history has another number than the trial that returned."""
     return replaced(
-        journal, "_write", lambda genuine: lambda path, text: genuine(path, text.replace(b'"nbytes":', b'"nbytes":1'))
+        appended_lines, "_write", lambda genuine: lambda path, text: genuine(path, text.replace(b'"nbytes":', b'"nbytes":1'))
         and len(text)
     )
 
