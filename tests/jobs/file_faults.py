@@ -120,10 +120,11 @@ def sums_written_wrong() -> Fault:
 
 def history_written_wrong() -> Fault:
     """Each line of the history has another number than the trial that returned."""
-    return replaced(
-        appended_lines, "_write", lambda genuine: lambda path, text: genuine(path, text.replace(b'"nbytes":', b'"nbytes":1'))
-        and len(text)
-    )
+
+    def make(genuine: Callable[[Path, bytes], int]) -> Any:
+        return lambda path, text: genuine(path, text.replace(b'"nbytes":', b'"nbytes":1')) and len(text)
+
+    return replaced(appended_lines, "_write", make)
 
 
 def history_altered_after_the_search() -> Fault:
