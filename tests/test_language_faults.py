@@ -50,9 +50,8 @@ FOUND = {
 # One model on one rank by custom kernels.
 FOUND_IN_KERNELS = {
     "none": set(),
-    "queries_and_keys_exchanged": {NETWORK, LOSS, GRADIENT},
-    "gradient_of_keys_lost": {GRADIENT, LOSS},
-    "gradient_of_a_norm_lacks_a_term": {GRADIENT, LOSS},
+    "queries_and_keys_exchanged": {NETWORK, LOSS},
+    "gradient_of_a_norm_lacks_a_term": {GRADIENT},
 }
 REPEATED = {DEVIATION, LOST}  # steps repeated by the vendor's kernels find faults of gradients as well
 

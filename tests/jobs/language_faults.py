@@ -73,21 +73,6 @@ def queries_and_keys_exchanged() -> Fault:
     return replaced(attention_kernel, "forward", make)
 
 
-def gradient_of_keys_lost() -> Fault:
-    """The custom kernel of attention leaves the gradient of the keys 0."""
-
-    def make(genuine: Callable[..., Any]) -> Any:
-        def backward(ctx: Any, *gradients: Tensor) -> Any:
-            dx, *others = genuine(ctx, *gradients)
-            width = dx.shape[-1] // 3
-            dx[..., width : 2 * width].zero_()
-            return dx, *others
-
-        return staticmethod(backward)
-
-    return replaced(sequences.CausalAttention, "backward", make)
-
-
 def gradient_of_a_norm_lacks_a_term() -> Fault:
     """The custom kernel of RMS norm takes the root mean square for a constant."""
 
