@@ -136,6 +136,33 @@ def test_gradients_and_losses_equal_those_of_the_micro_batches_in_sequence(ranks
         group.free()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.parallel(4)
+def test_replicas_of_shards_begin_with_the_shares_of_the_whole_networks_weights() -> None:
+    import torch
+    from mpi4py import MPI
+
+    from hpcai import networks
+    from hpcai.comm.grid import split
+    from hpcai.comm.rendezvous import process_group
+    from hpcai.data.philox import Purpose, seed_of
+    from hpcai.models.module import build
+    from hpcai.models.tensor_part import share
+    from hpcai.opcount.stages import parts_of
+
+    case, graph = case_of("2x2x1", 4), networks.build(*NETWORK)
+    group = split(MPI.COMM_WORLD, 1, 4, "row", case.split)
+    assert group is not None
+    whole = build(graph, seed_of(SEED, Purpose.WEIGHTS, 0)).state_dict()
+    (part,) = parts_of(graph, case.cut, group.place.shard)
+    with process_group(group, "localhost", torch.device("cpu")):
+        module, _ = staged(case, group, "float32")
+        for name, value in module.named_parameters():
+            own = share(whole[name], part.divided.get(name.rpartition(".")[0]), group.place.shard, 2)
+            assert torch.equal(value, own), name
+    group.free()
+
+
 @pytest.mark.parallel(4)
 def test_the_simple_pass_of_replays_gives_the_same_gradients() -> None:
     import torch

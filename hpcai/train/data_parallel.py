@@ -44,6 +44,7 @@ def replicate(
             compiled,
             device_ids=[device] if device.type == "cuda" else None,
             broadcast_buffers=False,
+            init_sync=group.divided.shards == 1,  # else every rank would get the first shard's weights
             bucket_cap_mb=bucket_megabytes,
             gradient_as_bucket_view=True,
         )
