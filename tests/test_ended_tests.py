@@ -84,6 +84,14 @@ def test_a_line_of_another_run_is_named(tmp_path: Path, stored: Result) -> None:
         ended_tests.with_kept(tmp_path, other)
 
 
+def test_a_symbolic_link_is_not_followed(tmp_path: Path, stored: Result) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (tmp_path / ended_tests.NAME).symlink_to(kept(elsewhere, stored))
+    with pytest.raises(DataError, match="a symbolic link"):
+        ended_tests.with_kept(tmp_path, first(stored, 0))
+
+
 @pytest.mark.slow
 def test_tests_that_ended_before_a_kill_are_not_repeated(tmp_path: Path) -> None:
     folder = prepared(tmp_path)

@@ -34,16 +34,18 @@ def append(folder: Path, before: Result, after: Result) -> None:
 def with_kept(folder: Path, result: Result) -> Result:
     """A result with the kept tests that it lacks. DataError names a line that is none, or of another run."""
     path = folder / NAME
-    if not path.exists():
-        return result
-    for number, text in enumerate(lines_of(path)[0], start=1):
+    if path.is_symlink():
+        raise DataError(f"{path}: a symbolic link; allowed: a file of the run")
+    known, more = {entry.index for entry in ended(result)}, []
+    for number, text in enumerate(lines_of(path)[0] if path.exists() else (), start=1):
         part = _part(text, f"{path}, line {number}")
         if part.date != result.date or part.input != result.input:
             raise DataError(f"{path}, line {number}: a test of another run")
-        known = {entry.index for entry in ended(result)}
-        if known.isdisjoint(entry.index for entry in ended(part)):
-            result = joined(result, part)
-    return result
+        new = {entry.index for entry in ended(part)}
+        if known.isdisjoint(new):
+            known |= new
+            more.append(part)
+    return joined(result, more)
 
 
 def _part(text: bytes, place: str) -> Result:

@@ -1,6 +1,7 @@
 """Assembly of a result test by test, by the run and again by the verification of a stored result."""
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Any
 
 from msgspec import structs
@@ -80,9 +81,10 @@ def added(before: Result, after: Result) -> Result:
     return structs.replace(after, **{name: getattr(after, name)[len(getattr(before, name)) :] for name in _lists()})
 
 
-def joined(result: Result, more: Result) -> Result:
-    """A result with the tests of another one."""
-    return structs.replace(result, **{name: (*getattr(result, name), *getattr(more, name)) for name in _lists()})
+def joined(result: Result, more: Sequence[Result]) -> Result:
+    """A result with the tests of others."""
+    every = (result, *more)
+    return structs.replace(result, **{name: tuple(chain(*(getattr(e, name) for e in every))) for name in _lists()})
 
 
 def _lists() -> list[str]:

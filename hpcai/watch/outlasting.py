@@ -43,6 +43,8 @@ class OutlastingWatcher(Watcher):
         status = rank.process.exit_status if rank else None
         self._killed = status is not None and os.WIFSIGNALED(status)  # of that the launcher tells the others
         super()._lose(connection)
+        if self._dead and not self._ending:
+            self._dead.close()  # the launcher may wait for the end of its output
 
     def _take_outlasted(self, *_: Any) -> None:
         """A rank goes on without those that are lost."""
