@@ -6,7 +6,7 @@ from test_inputfile_refused import refusal
 
 from hpcai.inputfile import parse
 from hpcai.inputfile.keys import all_keys, keys_by_name, keys_of
-from hpcai.networks import DETECTING, NAMES
+from hpcai.networks import DECODING, DETECTING, NAMES
 
 WEATHER = "\n[weather]\ngenerated DATASET\n2 GROUPS\n1 DEGREE\n4 BATCH\n"
 BOTH = SMALL + WEATHER
@@ -36,6 +36,7 @@ def test_weather_takes_detectors_and_other_sections_classifiers() -> None:
     network = keys_by_name()["NETWORK"]
     assert sorted(network.of("weather").choices) == sorted(DETECTING)
     assert sorted(network.of("nas").choices) == sorted(NAMES)
+    assert sorted(network.of("language").choices) == sorted(DECODING)
     assert refusal(SMALL + "fasterrcnn8 NETWORK\n").count("fasterrcnn8 is unknown; allowed: resnet8") == 1
     assert "allowed: fasterrcnn8 | fasterrcnn18" in refusal(BOTH + "resnet8 NETWORK\n")
     assert "allowed: generated | extremeweather:PATH" in refusal(BOTH.replace("generated DATASET", "fashion DATASET"))
