@@ -44,7 +44,7 @@ def test_the_choice_is_reported_measured_and_verified(workload: str) -> None:
     found = test["raw"]["preparation"]["kernel_choice"]
     assert found["rounds"] > 1 and {entry["kernel"] for entry in found["products"]} == {"conv2d", "gemm"}
     shares = test["scores"]["custom_share"]
-    for name, share in (("products", "directions"), ("batch norms", "normalisations")):
+    for name, share in (("products", "directions"), ("norms and attention", "normalisations")):
         (line,) = re.findall(rf"{name} by custom kernels, share= +([\d.]+)\n", made.job.stdout)
         assert float(line) == pytest.approx(shares[share], abs=1e-6)
     assert "throughput by custom kernels / by the vendor's=" in made.job.stdout
@@ -105,7 +105,7 @@ def test_seconds_that_are_not_positive_are_refused(workload: str, seconds: float
         violated_claims(subject, alter)
 
 
-def test_an_altered_choice_of_batch_norms_is_detected() -> None:
+def test_an_altered_choice_of_norms_is_detected() -> None:
     def invented(raw: Json, found: Json) -> None:
         entry = {"shape": "n8 c999 h1 w1", "layers": 1, "vendor": 1e-3, "custom": 1e-3, "chosen": False}
         found["normalisations"].append(entry)
@@ -113,7 +113,7 @@ def test_an_altered_choice_of_batch_norms_is_detected() -> None:
     def whole(raw: Json, found: Json) -> None:
         found["whole"] = {"vendor": 1e-3, "chosen": 1e-3} if found["whole"] is None else None
 
-    assert any("batch norms of the network" in line for line in altered("ensemble", invented))
+    assert any("norms and attention of the network" in line for line in altered("ensemble", invented))
     assert any("a whole step where something is custom" in line for line in altered("ensemble", whole))
 
 
