@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from job_folder import START, listing, prepared
@@ -174,6 +175,19 @@ def test_freed_memory_is_kept_for_the_next_step_and_returned_on_request() -> Non
     (new_pages, resident), (kept_pages, left) = run(False), run(True)
     assert new_pages > 40 * MIB // 4096 * 0.9 > 100 > kept_pages
     assert left < resident + 5 * MIB
+
+
+def test_memory_is_returned_only_after_it_has_grown(monkeypatch: pytest.MonkeyPatch) -> None:
+    returned, worth = [], memory.WORTH_RELEASING
+    sizes = iter([10 * worth, 8 * worth, 9 * worth - 1, 9 * worth, 8 * worth])
+    library = SimpleNamespace(malloc_trim=returned.append)
+    monkeypatch.setattr(memory.ctypes, "CDLL", lambda name: library)
+    monkeypatch.setattr(memory, "resident", lambda: next(sizes))
+    monkeypatch.setattr(memory, "_released", memory.Released())
+    for calls in (1, 1, 2):  # at first 8 are left; then it has grown by less than is worth it; then by as much
+        memory.release_unused()
+        assert len(returned) == calls
+    assert not [*sizes]
 
 
 def test_a_child_process_is_not_part_of_the_job() -> None:

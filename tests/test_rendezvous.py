@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -105,13 +106,14 @@ def own_world(group: "Group", address: str) -> Iterator[str]:
     """A process group that listens at one address only and leaves no port, variable or world behind."""
     from hpcai.comm.rendezvous import process_group
 
-    environment, ports = dict(os.environ), listening()
+    environment, ports, hook = dict(os.environ), listening(), sys.excepthook
     with process_group(group, socket.gethostname(), CPU) as backend:
         opened = {port.split(":")[0] for port in listening() - ports}
         assert opened <= {socket.inet_aton(address)[::-1].hex().upper()}  # the kernel's format on little-endian
         assert opened or group.degree == 1
         yield backend
     assert dict(os.environ) == environment
+    assert sys.excepthook is hook  # a chain of one for each world of a sweep would exceed the recursion limit
     assert listening() <= ports
     assert not distributed.is_initialized()
 

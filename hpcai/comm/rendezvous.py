@@ -9,6 +9,7 @@ import gc
 import os
 import secrets
 import socket
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import timedelta
@@ -131,6 +132,7 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
         log_nccl_to_stderr()
     inside_node = one_node(comm)
     interface, address = _interface(comm, inside_node, host)
+    hook = sys.excepthook
     with _over(interface, inside_node):
         distributed.init_process_group(
             name,
@@ -144,3 +146,4 @@ def torch_world(comm: MPI.Comm, name: str, host: str, device: torch.device) -> I
     gc.collect()  # unreferenced replicas, while the threads that they wait for still exist
     sleep(DRAINED)
     distributed.destroy_process_group()
+    sys.excepthook = hook  # torch puts one more around it for every world

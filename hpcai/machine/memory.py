@@ -19,6 +19,7 @@ M_TRIM_THRESHOLD, M_MMAP_MAX = -1, -4  # of glibc's mallopt
 SHORT = ("out of memory", "alloc", "not enough memory", "could not create a memory")
 NEVER = -1
 KIB = 1024
+WORTH_RELEASING = 32 * KIB**2  # bytes
 # By version of control groups: files of limit and use, and the statistics of use that the kernel can reclaim.
 FILES = {
     2: ("memory.max", "memory.current", ("inactive_file",)),
@@ -32,6 +33,16 @@ class Limit:
 
     nbytes: int
     source: str
+
+
+@dataclass
+class Released:
+    """Resident bytes of this process after freed memory was last returned."""
+
+    left: int = 0
+
+
+_released = Released()
 
 
 def available(proc: Path = PROC, groups: Path = GROUPS) -> Limit:
@@ -170,7 +181,12 @@ def resume_collection() -> None:
 
 
 def release_unused() -> None:
-    """Return freed memory to the system; between tests and after checks, never inside a timing."""
+    """Return freed memory to the system; between tests and after checks, never inside a timing.
+
+    Nothing is returned where little has come since the last time: MPICH's UCX keeps a record of every range that is.
+    """
     gc.collect()
-    with suppress(AttributeError, OSError):
-        ctypes.CDLL(None).malloc_trim(0)
+    if resident() - _released.left >= WORTH_RELEASING:
+        with suppress(AttributeError, OSError):
+            ctypes.CDLL(None).malloc_trim(0)
+        _released.left = resident()
