@@ -232,7 +232,8 @@ class Hosts:
         self.configure(HEAD, f"ip link set {port} master {BRIDGE} up")
         self._up(name, LINK, f"{self.address[name]}/24")
         if self._rate:
-            shape = f"root tbf rate {self._rate} burst 256kb latency 50ms"
+            # a burst passes unshaped after each pause, so that it must be small beside a message
+            shape = f"root tbf rate {self._rate} burst 32kb latency 50ms"
             self.configure(HEAD, f"tc qdisc add dev {port} {shape}")
             self.configure(name, f"tc qdisc add dev {LINK} {shape}")
 

@@ -1,5 +1,6 @@
 """The projection finds what made-up trainings were made of; a wrong table shows; the published check; the command."""
 
+import dataclasses
 import io
 import json
 import subprocess
@@ -63,6 +64,12 @@ def test_the_error_is_small_where_the_model_holds() -> None:
 def test_a_wrong_table_is_seen_in_the_error(ranks: int) -> None:
     worst = leave_one_out(measured(wrong=ranks)).worst("flops")
     assert worst is not None and worst > POINTS
+
+
+def test_a_disturbed_training_does_not_set_the_spread_of_all() -> None:
+    whole, spreads = measured(), (1.0, 0.02, 0.01, 0.02)
+    seen = tuple(dataclasses.replace(each, spread=s) for each, s in zip(whole.observations, spreads, strict=True))
+    assert fit(type(whole)(seen, whole.timings)).compute.spread == pytest.approx(0.02)
 
 
 def test_one_training_has_no_error() -> None:

@@ -2,11 +2,12 @@
 
 from math import isclose, log, pi, sqrt
 
+import numpy as np
 import pytest
 
 from hpcai.errors import InputError
 from hpcai.formulas.all_reduce_cost import COSTS, Link, Links, flat, hierarchical, ring, torus, tree
-from hpcai.formulas.extremes import deviation_from_range, largest_of
+from hpcai.formulas.extremes import deviation_from_quantiles, deviation_from_range, largest_of
 from hpcai.formulas.overlap import exposed
 from hpcai.networks import build
 from hpcai.projection.gradients import Profile, buckets, profile
@@ -32,6 +33,14 @@ def test_extremes_of_many_grow_as_the_root_of_the_logarithm() -> None:
 def test_the_range_of_two_is_twice_their_extreme() -> None:
     assert deviation_from_range(2 / sqrt(pi), 2) == pytest.approx(1.0)
     assert deviation_from_range(1.0, 1) == 0.0
+
+
+def test_the_deviation_of_a_rank_from_the_steps_of_several() -> None:
+    """Of two, the larger one is below with the square of one's probability: 0.9747 and 0.7071."""
+    assert deviation_from_quantiles(1.6449, 1) == pytest.approx(1.0, abs=1e-4)
+    assert deviation_from_quantiles(1.9545 - 0.5450, 2) == pytest.approx(1.0, abs=1e-3)
+    draws = np.random.default_rng(0).normal(10.0, 2.0, (100_000, 8)).max(axis=1)
+    assert deviation_from_quantiles(np.subtract(*np.quantile(draws, (0.95, 0.5))), 8) == pytest.approx(2.0, rel=0.02)
 
 
 def test_a_ring_within_a_node() -> None:

@@ -26,3 +26,12 @@ def deviation_from_range(width: float, count: int) -> float:
     Tippett, On the extreme individuals and the range of samples, 1925. 0 for one number.
     """
     return width / (2 * largest_of(count)) if count > 1 else 0.0
+
+
+def deviation_from_quantiles(width: float, count: int) -> float:
+    """Standard deviation of independent normal numbers whose largest of `count` has this distance from median to 95 %.
+
+    Probabilities that all are below: 0.5 and 0.95 (Gumbel).
+    """
+    median, high = (NORMAL.inv_cdf(share ** (1 / count)) for share in (0.5, 0.95))
+    return width / (high - median)

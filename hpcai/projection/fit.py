@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import mean
+from statistics import mean, median
 
 from hpcai.errors import InputError
 from hpcai.formulas.all_reduce_cost import Links
@@ -73,14 +73,13 @@ def _algorithm(found: Sequence[Observation]) -> str:
 
 
 def _compute(found: Sequence[Observation]) -> Compute:
-    """Mean seconds of a step by the bytes that a rank sends in it, by least squares; the spread of the least Q."""
+    """Mean seconds of a step by the bytes that a rank sends in it, by least squares; the median of the spreads."""
     line = linear_model([(round(each.sent), each.busy) for each in found])
-    least = min(each.q for each in found)
     uneven = [each.ranks_spread for each in found if each.ranks_spread is not None]
     return Compute(
         mean=line.alpha if line else mean(each.busy for each in found),
         per_byte=line.beta if line else 0.0,
-        spread=mean(each.spread for each in found if each.q == least),
+        spread=median(each.spread for each in found),
         ranks_spread=mean(uneven) if uneven else 0.0,
         data=mean(each.data for each in found),
     )

@@ -4,11 +4,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from statistics import NormalDist
 
 from hpcai.data.order import Shard
 from hpcai.errors import InputError
-from hpcai.formulas.extremes import deviation_from_range
+from hpcai.formulas.extremes import deviation_from_quantiles, deviation_from_range
 from hpcai.formulas.roofline import moved_in_all_reduce
 from hpcai.gradients.wires import WIRES
 from hpcai.inputfile import Case
@@ -23,7 +22,6 @@ from hpcai.results.row import graph_of
 from hpcai.verification.verified import verified_once
 from hpcai.verification.verify import cases_of
 
-P95 = NormalDist().inv_cdf(0.95)
 MACHINE = ("processor", "device")  # in which results of one projection agree
 
 
@@ -117,7 +115,7 @@ def _observation(run: int, result: Result, case: Case, row: TrainingRow) -> Obse
         flops=row.scores.flops,
         busy=busy.mean / (case.epochs * shard.samples / row.nb),
         sent=moved_in_all_reduce(training.element * training.profile.elements, row.q),
-        spread=max(0.0, raw.step_seconds.p95 - raw.step_seconds.median) / P95,
+        spread=deviation_from_quantiles(max(0.0, raw.step_seconds.p95 - raw.step_seconds.median), row.q),
         ranks_spread=deviation_from_range(width, ranks) if ranks > 1 else None,
         data=raw.waiting_seconds.data / steps,
         phases=_phases(raw, training, row),
