@@ -1,6 +1,7 @@
 """Samples of the parameters of a test: some for `make test`, some of the others for `make test-slow`.
 
-The rest is exhaustive, for `make test-exhaustive`. Of any test with more cases than FEW that many stay fast.
+The rest is exhaustive, for `make test-exhaustive`. Of any test with more cases than FEW that many stay fast, and SOME of
+the others are slow.
 """
 
 from collections import defaultdict
@@ -14,6 +15,7 @@ T = TypeVar("T")
 PARTS = 8
 ONE_OF = 8
 FEW = 4  # cases of a test in `make test`
+SOME = 12  # of its other cases in `make test-slow`
 NOT_FAST = ("slow", "exhaustive", "network")
 SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
 
@@ -45,18 +47,22 @@ def slow_one_in(step: int, cases: Iterable[Any]) -> list[Any]:
 
 
 def mark_many(items: Iterable[pytest.Item]) -> None:
-    """Of the fast cases of each test about FEW, at equal distances, stay fast; the others become slow."""
+    """Of the fast cases of each test about FEW, at equal distances, stay fast; about SOME of the others become slow."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
         if not any(item.get_closest_marker(mark) for mark in NOT_FAST):
             cases[item.nodeid.partition("[")[0]].append(item)
     for each in cases.values():
-        for item in _left_out(each):
+        others = _left_out(each, FEW)
+        for item in others:
             item.add_marker("slow")
+        for item in _left_out(others, SOME):
+            item.add_marker("exhaustive")
 
 
-def _left_out(cases: Sequence[T]) -> list[T]:
-    step = -(-len(cases) // FEW)
+def _left_out(cases: Sequence[T], stay: int) -> list[T]:
+    """All but about so many, at equal distances."""
+    step = -(-len(cases) // stay)
     return [case for index, case in enumerate(cases) if index % step]
 
 
