@@ -6,6 +6,7 @@ import re
 import pytest
 
 from hpcai.formulas.eligibility import Eligibility, official, worst
+from hpcai.formulas.official_rules import LANGUAGE
 
 OFFICIAL = {
     "dataset": "imagenet",
@@ -89,6 +90,37 @@ def test_part_or_alteration_of_the_official_data(change, reason):
     assert official(OFFICIAL | change) == Eligibility("UNOFFICIAL", (reason,))
     audit = official(OFFICIAL | change | {"epochs": 2})
     assert audit == Eligibility("UNOFFICIAL", (reason, "epochs 2, official 90"))
+
+
+TEXT = OFFICIAL | {
+    "dataset": "enwik8",
+    "samples": 175_781,
+    "classes": 256,
+    "resolution": (1, 512),
+    "network": "decoder12x512",
+    "epochs": 50,
+    "target": 1.11,
+}
+
+
+@pytest.mark.parametrize(
+    ("change", "status", "reason"),
+    [
+        ({"bits": 16}, "VALID", None),
+        ({"passed": False}, "INVALID", "checks FAILED, official PASSED"),
+        ({"penalty": 10}, "INVALID", "penalty 10, official 5"),
+        ({"bits": 8}, "INVALID", "precision 8 bits, official at least 16"),
+        ({"epochs": 8}, "INVALID", "epochs 8, official 50"),
+        ({"target": 1.2}, "INVALID", "target 1.2, official 1.11"),
+        ({"network": "decoder6x256"}, "INVALID", "network decoder6x256, official decoder12x512"),
+        ({"resolution": (1, 128)}, "INVALID", "resolution 1x128, official 1x512"),
+        ({"samples": 1000}, "UNOFFICIAL", "samples 1000, official 175781"),
+        ({"dataset": "text-512"}, "UNOFFICIAL", "dataset text-512, official enwik8"),
+        ({"dataset": "generated-text-512"}, "UNOFFICIAL", "dataset generated-text-512, official enwik8"),
+    ],
+)
+def test_the_rules_of_language_models(change, status, reason):
+    assert official(TEXT | change, LANGUAGE) == Eligibility(status, (reason,) if reason else ())
 
 
 def test_all_reasons_are_named():

@@ -8,7 +8,7 @@ import pytest
 from launch import ROOT
 from sample_records import environment
 
-from hpcai.formulas.official_rules import ANY, IMAGES, SEARCHES, WEATHER, OfficialRules
+from hpcai.formulas.official_rules import ANY, IMAGES, LANGUAGE, SEARCHES, WEATHER, OfficialRules
 from hpcai.inputfile import Case, parse
 from hpcai.inputfile.keys import keys_of
 from hpcai.record.library_variables import PREFIXES
@@ -16,7 +16,7 @@ from hpcai.record.machine import Environment
 from hpcai.record.record import Level
 from hpcai.results.layers import ABOVE_TORCH, EQUAL, OLDEST_TORCH, TORCH, broken, of_machine, of_test
 
-OFFICIAL = {"imagenet": IMAGES, "extremeweather": WEATHER, "aiperf": SEARCHES}
+OFFICIAL = {"imagenet": IMAGES, "extremeweather": WEATHER, "enwik8": LANGUAGE, "aiperf": SEARCHES}
 FILE = f"file:{os.path.relpath(ROOT / 'bench.py')}"
 DIGEST = "0123456789ab" + 52 * "0"
 RULES = (ROOT / "docs" / "RULES.md").read_text(encoding="utf-8")
@@ -80,13 +80,36 @@ DIFFERENCES: list[tuple[int, str, list[str], dict[str, Any]]] = [
 def test_each_difference_is_found_and_breaks_the_levels_that_forbid_it(
     layer: int, difference: str, changes: list[str], facts: dict[str, Any]
 ) -> None:
-    of = machine(**facts)
-    found, equal = texts(official("imagenet", *changes), of), texts(official("imagenet"), machine())
+    assert_found("imagenet", layer, difference, changes, machine(**facts))
+
+
+def assert_found(name: str, layer: int, difference: str, changes: list[str], of: Environment) -> None:
+    """A difference from an official problem is in its layer only, and breaks the levels that forbid it."""
+    found, equal = texts(official(name, *changes), of), texts(official(name), machine())
     assert difference in found[layer]
     assert {number for number in found if found[number] != equal[number]} == {layer}
     for level, layers in EQUAL.items():
         reasons = (f"level {level}: layer {layer}: {difference}",) if layer in layers else ()
-        assert broken(official("imagenet", *changes, f"LEVEL={level}"), of) == reasons
+        assert broken(official(name, *changes, f"LEVEL={level}"), of) == reasons
+
+
+@pytest.mark.parametrize(
+    ("layer", "difference", "change"),
+    [
+        (8, "BATCH 16, reference 32", "BATCH=16"),
+        (8, "BETA2 0.999, reference 0.95", "BETA2=0.999"),
+        (8, "CLIP 0, reference 1", "CLIP=0"),
+        (8, "LEARNRATE 0.004, reference 0.00085", "LEARNRATE=0.004"),
+        (8, "SCALING none, reference sqrt", "SCALING=none"),
+        (8, "NETWORK decoder12x768, reference decoder12x512", "NETWORK=decoder12x768"),
+        (9, "DATASET text:somewhere, reference enwik8", "DATASET=text:somewhere"),
+        (9, "RESOLUTION 0, reference 512", "RESOLUTION=0"),
+        (9, "EPOCHS 8, reference 50", "EPOCHS=8"),
+        (9, "TARGET 1.2, reference 1.11", "TARGET=1.2"),
+    ],
+)
+def test_each_difference_from_the_language_problem_is_found(layer: int, difference: str, change: str) -> None:
+    assert_found("enwik8", layer, difference, [change], machine())
 
 
 @pytest.mark.parametrize(
@@ -144,10 +167,13 @@ def test_a_search_may_have_the_results_of_earlier_rounds(value: str, allowed: bo
     assert (broken(official("aiperf", f"REPLAY={value}", "BATCH=64"), machine()) == ()) == allowed
 
 
+OF_TABLES = (IMAGES, WEATHER, LANGUAGE, SEARCHES)
+
+
 def recipes() -> list[tuple[OfficialRules, dict[str, str]]]:
-    """The tables of the document: of each workload the cell of each KEY, in the order images, weather, searches."""
+    """The tables of the document: of each workload the cell of each KEY, in their order there."""
     tables = re.findall(r"^\| KEY \| reference \| \|\n\|---\|---\|---\|\n((?:\|.*\n)+)", RULES, re.MULTILINE)
-    return [(rules, _cells(table)) for rules, table in zip((IMAGES, WEATHER, SEARCHES), tables, strict=True)]
+    return [(rules, _cells(table)) for rules, table in zip(OF_TABLES, tables, strict=True)]
 
 
 def _cells(table: str) -> dict[str, str]:
@@ -160,7 +186,7 @@ def _cells(table: str) -> dict[str, str]:
     return found
 
 
-@pytest.mark.parametrize(("rules", "cells"), recipes(), ids=["images", "weather", "searches"])
+@pytest.mark.parametrize(("rules", "cells"), recipes(), ids=["images", "weather", "language", "searches"])
 def test_the_recipes_of_the_document_are_those_of_the_program(rules: OfficialRules, cells: dict[str, str]) -> None:
     def number(word: str) -> float | str:
         return float(word) if re.fullmatch(r"[\d.]+(e-?\d+)?", word) else word
@@ -173,10 +199,12 @@ def test_the_batch_of_the_document_with_16_bits() -> None:
     (line,) = (line for line in RULES.splitlines() if "with 16-bit products" in line)
     assert line.startswith("| `BATCH` | 128 | 256 with")
     assert IMAGES.recipe(16) == {**IMAGES.recipe(32), "BATCH": (256,)}
-    assert WEATHER.recipe(16) == WEATHER.recipe(32) and SEARCHES.recipe(16) == SEARCHES.recipe(32)
+    assert all(rules.recipe(16) == rules.recipe(32) for rules in (WEATHER, LANGUAGE, SEARCHES))
 
 
-@pytest.mark.parametrize(("section", "rules"), [("ensemble", IMAGES), ("weather", WEATHER), ("nas", SEARCHES)])
+@pytest.mark.parametrize(
+    ("section", "rules"), [*zip(("ensemble", "weather", "language", "nas"), OF_TABLES, strict=True)]
+)
 def test_recipes_and_problems_name_keys_of_their_section(section: str, rules: OfficialRules) -> None:
     known = {key.name for key in (*keys_of(""), *keys_of(section))}
     assert {*rules.recipe(32)} <= known

@@ -12,6 +12,7 @@ from hpcai.ranking.literature import beside, literature
 from hpcai.ranking.submission import VERIFIED, Line, ListKey, Submission
 from hpcai.ranking.text import text_of
 from hpcai.workloads.ensemble.literature import LIST, PUBLISHED
+from hpcai.workloads.language.literature import PUBLISHED as LANGUAGE_MODELS
 from hpcai.workloads.nas.literature import PUBLISHED as SEARCHES
 
 PAPERS = (ROOT / "docs" / "PAPERS.md").read_text("utf-8")
@@ -53,8 +54,18 @@ def test_they_are_below_lists_of_the_same_data(capsys: pytest.CaptureFixture[str
     assert re.search(r"31\.41 +31\.43", said) and "Tencent: its paper gives a top-1 of 0.758" in said
 
 
+def test_language_models_are_those_of_the_rules_and_below_lists_of_enwik8() -> None:
+    rules = (ROOT / "docs" / "RULES.md").read_text("utf-8")
+    for row in LANGUAGE_MODELS:
+        assert f"{row.quality:g}" in rules and row.site in rules and row.source in rules
+    key = ListKey(VERIFIED, "language", "enwik8", "VALID", "free", "V2", "bf16")
+    [found] = beside(ranked([Submission("a", "f", (Line(key, 1.0, site="Somebody", verdict="REACHED", source="a"),))]))
+    said = text_of([found], [])
+    assert found.key.name == "literature/language/enwik8" and re.search(r"Al-Rfou et al\. +1\.1100 +2019", said)
+
+
 def test_all_of_them_are_printed_by_name(capsys: pytest.CaptureFixture[str]) -> None:
     assert listed(GOLDEN / "result.json", "--list", "literature") == 0
     said = capsys.readouterr().out
-    assert said.count("literature: published figures, not verified") == len([*literature()]) == 2
+    assert said.count("literature: published figures, not verified") == len([*literature()]) == 3
     assert "China Science Daily" in said and "List ensemble" not in said

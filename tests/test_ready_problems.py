@@ -1,6 +1,8 @@
-"""The problems in inputs/ are legal, listed, and can be planned if their data are there; three are official ones."""
+"""The problems in inputs/ are legal, listed, and can be planned if their data are there; four are official ones."""
 
+import hashlib
 import re
+from types import SimpleNamespace
 
 import h5py
 import numpy as np
@@ -8,12 +10,16 @@ import pytest
 from launch import BENCH, ROOT, run_job
 
 from hpcai.data import catalog
+from hpcai.data.text import text_files
+from hpcai.data.text.text_dataset import description
 from hpcai.data.weather import layout
 from hpcai.errors import DataError
 from hpcai.formulas import eligibility, official_rules
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import parse
+from hpcai.results.training import official
 from hpcai.train.recipe import Recipe
+from hpcai.workloads import registry
 
 PROBLEMS = sorted((ROOT / "inputs").glob("*.dat"))
 
@@ -56,7 +62,10 @@ def is_here(path):
     ("parallel", 4),
     *(
         pytest.param(name, 2, marks=pytest.mark.exhaustive)
-        for name in ("generated", "imagenet", "aiperf", "extremeweather", "fashion-full", "weather", "language")
+        for name in (
+            *("generated", "imagenet", "aiperf", "extremeweather"),
+            *("enwik8", "fashion-full", "weather", "language"),
+        )
     ),
 ])
 def test_problems_can_be_planned_with_their_data(name, ranks):
@@ -67,10 +76,18 @@ def test_problems_can_be_planned_with_their_data(name, ranks):
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "packer"), [("imagenet", "pack"), ("extremeweather", "pack_weather")])
-def test_a_problem_without_its_data_is_refused_with_the_remedy(tmp_path, name, packer):
+@pytest.mark.parametrize(
+    ("name", "remedy"),
+    [
+        ("imagenet", "python -P -m hpcai.data.pack SOURCE TARGET"),
+        ("extremeweather", "python -P -m hpcai.data.pack_weather SOURCE TARGET"),
+        ("enwik8", "the file enwik8, unpacked from https://mattmahoney.net/dc/enwik8.zip"),
+    ],
+)
+def test_a_problem_without_its_data_is_refused_with_the_remedy(tmp_path, name, remedy):
     done = run_job([BENCH, ROOT / "inputs" / f"{name}.dat", "--plan", "--ranks", "8"], None, tmp_path)
-    assert done.returncode == 2 and f"python -P -m hpcai.data.{packer} SOURCE TARGET" in done.stderr
+    assert done.returncode == 2 and remedy in done.stderr
+    assert done.stderr.startswith(f"hpcai: {name}.dat: 1 error, nothing was run")
 
 
 def test_the_official_problem_is_the_reference_configuration():
@@ -114,6 +131,32 @@ def test_the_official_weather_problem_is_valid_only_on_all_published_years(tmp_p
     facts |= {"classes": len(data.classes), "resolution": data.shape[1:]}
     facts |= {"bits": PRECISIONS[case["PRECISION"]].bits, "completed": True, "validation": len(data.validation)}
     assert eligibility.official(facts, official_rules.WEATHER).status == status
+
+
+@pytest.mark.parametrize(
+    ("changes", "status", "reason"),
+    [
+        ((), eligibility.VALID, None),
+        (("SAMPLES=175780",), eligibility.UNOFFICIAL, "dataset enwik8 altered, official enwik8 unaltered"),
+        (("RESOLUTION=0",), eligibility.UNOFFICIAL, "samples 703124, official 175781"),
+        (("EPOCHS=49",), eligibility.INVALID, "epochs 49, official 50"),
+        (("TARGET=1.2",), eligibility.INVALID, "target 1.2, official 1.11"),
+        (("PENALTY=10",), eligibility.INVALID, "penalty 10, official 5"),
+        (("NETWORK=decoder6x256",), eligibility.INVALID, "network decoder6x256, official decoder12x512"),
+    ],
+)
+def test_the_official_language_problem_is_valid_only_as_it_is(tmp_path, monkeypatch, changes, status, reason):
+    """On a file of its size, since the published one is not here."""
+    file = tmp_path / "enwik8"
+    file.write_bytes(bytes(10**8))
+    monkeypatch.setattr(text_files, "ENWIK8", hashlib.sha256(file.read_bytes()).hexdigest())
+    text = (ROOT / "inputs" / "enwik8.dat").read_bytes()
+    case = parse(text, [f"DATASET=enwik8:{file}", *changes], 8, lambda spec: None, "enwik8").cases(8, 4)[0]
+    data = catalog.open_text_for(case.data_settings)
+    raw = SimpleNamespace(dataset=description(data), target=case["TARGET"] or data.target)
+    found = official(case, raw, "PASSED", registry.part("language", "checks").RULES)
+    assert (case["GROUPS"], case["DEGREE"], data.target) == (2, 4, 1.11)
+    assert found.status == status and (reason in found.reasons if reason else not found.reasons)
 
 
 def test_the_official_search_is_the_reference_configuration():

@@ -144,7 +144,7 @@ def test_files_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     settings = {"SAMPLES": 0, "RESOLUTION": PLACES, "SEED": 1}
     for spec, words in (
         (f"text:{tmp_path}/none", "is not there; allowed: a file or a folder"),
-        (f"enwik8:{tmp_path}", "is not there; allowed: a file$"),
+        (f"enwik8:{tmp_path}", "is not there; allowed: the file enwik8, unpacked from https://mattmahoney.net/dc/enwik8.zip$"),
         (f"enwik8:{tmp_path}/large", "allowed: 2b49720ec4d78c3c9fabaee6e4179a5e"),
         (f"text:{tmp_path}/small", "100 bytes for sequences of 40; allowed: at least 820"),
     ):

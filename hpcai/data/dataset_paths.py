@@ -19,6 +19,7 @@ WEATHER_INDEX = "weather.json"  # index of a folder with shards of climate field
 WEATHER_ALLOWED = f"{GENERATED} | {WEATHER}:PATH"
 YEARS = "climo_*.h5"
 TEXT, ENWIK8 = "text", "enwik8"  # kinds of bytes in files
+ENWIK8_SOURCE = "https://mattmahoney.net/dc/enwik8.zip"
 ALLOWED = f"fashion | fashion:full | fashion:PATH | {GENERATED} | {IMAGENET}:PATH"
 _CURE = (
     "allowed: the package installed (apt-get install dataset-fashion-mnist), or without root"
@@ -87,7 +88,8 @@ def _fields(spec: str, path: Path) -> Path:
 
 def _bytes(spec: str, path: Path, *, folders: bool) -> Path:
     if not (path.is_file() or (folders and path.is_dir())):
-        raise DataError(f"dataset {spec}: {path} is not there; allowed: a file{' or a folder' if folders else ''}")
+        allowed = "a file or a folder" if folders else f"the file enwik8, unpacked from {ENWIK8_SOURCE}"
+        raise DataError(f"dataset {spec}: {path} is not there; allowed: {allowed}")
     return path.resolve()
 
 

@@ -51,13 +51,13 @@ def without_rules(passed: bool) -> Eligibility:
 
 
 def official(facts: Mapping[str, Any], of: OfficialRules = IMAGES) -> Eligibility:
-    """Eligibility of a test of `ensemble` or `weather`, by HPC AI500's rules (epochs, target, n, precision).
+    """Eligibility of a test that trains, by HPC AI500's rules (epochs, target, n, precision).
 
     `facts`: dataset (its name), original (bool: the dataset's own images, unchanged), classes, resolution (rows and
     columns of a sample), network and variant (as the KEYs have them), samples (training samples of one epoch),
-    validation (samples; only where there is a rule for them), epochs, target (top-1, mAP), penalty (n of Valid
-    FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A missing
-    fact raises KeyError. Same on every rank that has the same facts.
+    validation (samples; only where there is a rule for them), epochs, target (top-1, mAP, bits per byte), penalty (n
+    of Valid FLOPS), bits (of the compute precision), passed (bool: every check), completed (bool: not broken off). A
+    missing fact raises KeyError. Same on every rank that has the same facts.
     """
     penalty = facts["penalty"]
     additional = (penalty == of.penalty, f"penalty {shown(penalty)}, official {of.penalty:g}")

@@ -10,6 +10,8 @@ SAMPLES = 1_281_167  # training samples of ImageNet
 YEARS, FRAMES = (24, 26), (1456, 1460)
 MOST_ERROR = 0.3
 SIDE = 224  # pixels of ImageNet's images
+CONTEXT = 512  # bytes of a sequence of enwik8
+SEQUENCES = 175_781  # of them in its first 90 MB, each with the byte that follows it
 SIXTEEN = 16  # bits of the products of which the recipes have another batch
 
 Values = tuple[Value, ...]  # of a KEY that equal the reference, the recipe's own last
@@ -44,6 +46,12 @@ class OfficialRules:
         network = {"NETWORK": (self.network,), "VARIANT": (self.variant,)}
         return {**network, **self.hyperparameters, **(self.sixteen_bits if bits == SIXTEEN else {})}
 
+    @property
+    def resolutions(self) -> Values:
+        """Of RESOLUTION: the rows of a sample; of a sequence, which has one row, its bytes, and no file has its own."""
+        rows, columns = self.resolution
+        return (columns,) if rows == 1 else (OWN, rows)
+
     def problem(self) -> dict[str, Values]:
         """Layer 9 by KEY."""
         return {
@@ -52,7 +60,7 @@ class OfficialRules:
             "EPOCHS": (self.epochs,),
             "TARGET": (OWN, self.target),
             "PENALTY": (self.penalty,),
-            "RESOLUTION": (OWN, self.resolution[0]),
+            "RESOLUTION": self.resolutions,
             "CLASSES": (OWN, self.classes),
         }
 
@@ -101,6 +109,33 @@ WEATHER = OfficialRules(
         "MOMENTUM": (0.9,),
         "DECAY": (1e-4,),
         "LEARNRATE": (0.32,),
+        "SCHEDULE": ("cosine",),
+        "WARMUP": (1.0,),
+        "SEED": (1,),
+        "SAMPLER": ("multinomial",),
+        "EVALUATE": ANY,
+    },
+)
+LANGUAGE = OfficialRules(
+    dataset="enwik8",
+    channels=1,
+    classes=256,
+    resolution=(1, CONTEXT),
+    network="decoder12x512",
+    variant="v1.5",
+    samples=(SEQUENCES, SEQUENCES),
+    epochs=50,  # 400,000 steps of 22 sequences of 512 bytes: Dai et al., Transformer-XL, 2019, enwik8, 12 layers
+    target=1.11,  # Al-Rfou et al., Character-Level Language Modeling with Deeper Self-Attention, 2019, 12 layers
+    penalty=5,
+    hyperparameters={
+        "BATCH": (32,),
+        "OPTIMISER": ("adamw",),
+        "BETA1": (0.9,),
+        "BETA2": (0.95,),
+        "DECAY": (0.1,),
+        "CLIP": (1.0,),
+        "LEARNRATE": (8.5e-4,),
+        "SCALING": ("sqrt",),
         "SCHEDULE": ("cosine",),
         "WARMUP": (1.0,),
         "SEED": (1,),

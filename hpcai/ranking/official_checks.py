@@ -7,6 +7,7 @@ from hpcai.formulas.eligibility import VALID
 from hpcai.formulas.official_rules import OfficialRules
 from hpcai.ranking.report_notes import dataset_of, network_of, status_of
 from hpcai.ranking.report_parser import ReportedRow
+from hpcai.report.rows import network_words
 from hpcai.workloads import registry
 
 
@@ -23,9 +24,8 @@ def departures(row: ReportedRow) -> Iterator[str]:
 def _facts(row: ReportedRow, rules: OfficialRules) -> Iterator[tuple[str, str, str]]:
     """What is printed, and what the rules say."""
     found = network_of(row)
-    height, width = rules.resolution
     yield "dataset", dataset_of(row), rules.dataset
-    yield "network", found["network"] if found else "", f"{rules.network} {rules.variant} at {height}x{width}"
+    yield "network", found["network"] if found else "", network_words(rules.network, rules.variant, rules.resolution)
     if found and found["rule"] in opcount.RULES:
         yield "FLOP per sample", found["per_sample"], str(operations(rules, found["rule"]))
 

@@ -6,7 +6,7 @@ from hpcai.ranking.report_parser import ReportedRow
 
 SEARCH = "a search that began with "  # whose networks have different operations
 NETWORK = re.compile(
-    rf"(?:{SEARCH})?(?P<network>(?P<name>\S+) \S+ at \d+x\d+), rule (?P<rule>\S+):"
+    rf"(?:{SEARCH})?(?P<network>(?P<name>\S+) (?:\S+ at \d+x\d+|at \d+ bytes)), rule (?P<rule>\S+):"
     r" (?P<per_sample>\d+) FLOP per sample, (?P<credited>\d+) credited"
 )
 DATA = re.compile(r"(?P<dataset>.*), \d+ \+ \d+ \S+, sha256 [0-9a-f]{64}")

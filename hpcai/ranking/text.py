@@ -9,6 +9,7 @@ from hpcai.ranking.submission import LITERATURE, MOST_REASON, REPORTED, Apart, L
 from hpcai.ranking.table import COLUMNS, PER_WATT_HEAD, RANK, Column
 from hpcai.results.cells import cell
 from hpcai.workloads import registry
+from hpcai.workloads.workload import Workload
 
 WIDTH, WIDEST, NEVER = 132, 28, 99  # characters of a line; of a cell; the priority of what stands in the title
 GAP = "  "
@@ -48,10 +49,16 @@ def description(each: Ranked) -> str:
     key, workload = each.key, registry.workload(each.key.section)
     if key.origin == LITERATURE:
         recomputed = any(line.recomputed is not None for line in each.lines)
-        return f"literature: published figures, not verified{RECOMPUTED * recomputed}"
+        return f"literature: published figures, not verified{_direction(workload)}{RECOMPUTED * recomputed}"
     by = ORDER["valid_flops_per_watt"] if key.by else ORDER.get(workload.ranked_by, workload.ranked_by)
-    order = f"ordered by {by or key.subject}"
+    order = f"ordered by {by or key.subject}{_direction(workload)}"
     return order + ("; from report: printed numbers only, not verified" if key.origin == REPORTED else "; verified")
+
+
+def _direction(workload: Workload) -> str:
+    """What the column Quality is, where smaller is better: only there it has to be said."""
+    of = workload.quality
+    return f"; Quality: {of.name}, smaller is better" if of and not of.larger_is_better else ""
 
 
 def _notes(lines: Iterable[Line]) -> Iterator[str]:

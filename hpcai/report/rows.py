@@ -76,12 +76,18 @@ def network_note(test: Row, data: Dataset, what: str = "") -> str:
     """Note on network, resolution and operations."""
     graph, operations = graph_of(Case(test.index, test.workload, test.settings), data), test.operations
     _, height, width = graph.shapes[graph.layers[0].name]
-    name, at = test.settings["NETWORK"], f"{test.settings['VARIANT']} at {height}x{width}"
+    words = network_words(str(test.settings["NETWORK"]), str(test.settings["VARIANT"]), (height, width))
     return (
-        f"Network : {what}{name} {f'at {width} bytes' if name in DECODING else at}, "
+        f"Network : {what}{words}, "
         f"rule {operations.rule}: "
         f"{operations.per_sample} FLOP per sample, {operations.credited} credited"
     )
+
+
+def network_words(network: str, variant: str, resolution: tuple[int, int]) -> str:
+    """Network and rows x columns of a sample; a decoder has no variant, and its samples have bytes."""
+    rows, columns = resolution
+    return f"{network} at {columns} bytes" if network in DECODING else f"{network} {variant} at {rows}x{columns}"
 
 
 def precision_note(precision: str, probe: PrecisionProbe | None) -> str:

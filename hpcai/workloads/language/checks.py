@@ -3,6 +3,7 @@
 from msgspec import structs
 
 from hpcai.formulas import score
+from hpcai.formulas.official_rules import LANGUAGE
 from hpcai.inputfile import Case
 from hpcai.record.training_scores import TrainingScores
 from hpcai.results.measured import Before, Measured
@@ -11,7 +12,9 @@ from hpcai.results.scores import training_scores
 from hpcai.results.training import credited, training_operations, training_row
 from hpcai.workloads.language.record import Evaluated, LanguageRaw, LanguageRow, LanguageScores, TextValidation
 
-__all__ = ["below", "build", "credited"]
+__all__ = ["RULES", "below", "build", "credited"]
+
+RULES = LANGUAGE
 
 
 def build(case: Case, measured: Measured, before: Before) -> LanguageRow:
@@ -19,7 +22,7 @@ def build(case: Case, measured: Measured, before: Before) -> LanguageRow:
     raw: LanguageRaw = measured.raw
     counted, found = training_operations(case, raw), qualities(case, raw)
     scores = language_scores(raw, training_scores(case, measured, counted, found, before))
-    return training_row(LanguageRow, case, measured, counted, found, scores, None)
+    return training_row(LanguageRow, case, measured, counted, found, scores, RULES)
 
 
 def language_scores(raw: LanguageRaw, scores: TrainingScores) -> LanguageScores:

@@ -8,7 +8,8 @@ from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data import catalog
 from hpcai.data.dataset_paths import ENWIK8, GENERATED
 from hpcai.data.text.text_dataset import PLACES, VALUES, description
-from hpcai.data.text.text_files import ENWIK8_TARGET, TARGET
+from hpcai.data.text.text_files import TARGET
+from hpcai.formulas.official_rules import LANGUAGE
 from hpcai.inputfile import Case
 from hpcai.inputfile.key import Value
 from hpcai.record.dataset import Dataset
@@ -54,12 +55,12 @@ def text_data(where: str = "raw.") -> tuple[Claim, ...]:
 
 def _named(case: Case, data: Dataset) -> bool:
     kind = case.dataset.partition(":")[0]
-    return data.name == (ENWIK8 if kind == ENWIK8 else f"text-{data.shape[2]}")
+    return data.name == (LANGUAGE.dataset if kind == ENWIK8 else f"text-{data.shape[2]}")
 
 
 def _target(case: Case) -> float:
     found = known(case)
-    return found[1] if found else (ENWIK8_TARGET if case.dataset.startswith(f"{ENWIK8}:") else TARGET)
+    return found[1] if found else (LANGUAGE.target if case.dataset.startswith(f"{ENWIK8}:") else TARGET)
 
 
 def _bytes(subject: Subject) -> int:
