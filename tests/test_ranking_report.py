@@ -23,6 +23,7 @@ TEXT = (GOLDEN / "report.txt").read_text("utf-8")
 RESULTS = {
     "images": lambda: load(GOLDEN / "result.json"),
     "weather": lambda: load(WEATHER / "result.json"),
+    "language": lambda: load(GOLDEN / "language" / "result.json"),
     "mixed": mixed_result,
     "tables": result_with_tables,
 }

@@ -136,6 +136,7 @@ def test_files_are_divided_by_position_and_each_byte_is_predicted_once(tmp_path:
             assert (x[place] == sample.x).all() and (y[place] == sample.y).all()
         if split != TRAINING:
             assert ((y == UNCOUNTED).sum(1)[1:] == PLACES // 2).all() and (y[0] != UNCOUNTED).all()
+    assert data.name == f"text-{PLACES}-{data.fingerprint[:8]}"
     assert shared_samples(data.train, data.validation) == 0 and data.ceiling is None and data.target == 2.0
 
 

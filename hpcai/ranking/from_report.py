@@ -81,6 +81,7 @@ def _line(report: Report, key: ListKey, row: ReportedRow, path: str) -> Line:
         watts=scores.get("mean_watts"),
         valid_flops_per_watt=scores.get("valid_flops_per_watt"),
         time_to_quality=scores.get("time_to_quality"),
+        tokens_per_second=scores.get("tokens_per_second"),
         efficiency=scores.get("efficiency"),
         ceiling_share=scores.get("roofline.shares.compute"),
         date=report.date[:10],

@@ -113,6 +113,7 @@ def _line(result: Result, key: ListKey, test: Row, source: str) -> Line:
         regulated_score=getattr(scores, "regulated_score", None),
         quality=scores.quality,
         time_to_quality=getattr(scores, "time_to_quality", None),
+        tokens_per_second=getattr(scores, "tokens_per_second", None),
         efficiency=getattr(scores, "efficiency", None),
         ceiling=roofline.ceilings.compute if roofline else None,
         ceiling_share=roofline.shares.compute if roofline else None,

@@ -67,6 +67,7 @@ class Line:
     regulated_score: float | None = None
     quality: float | None = None
     time_to_quality: float | None = None
+    tokens_per_second: float | None = None
     efficiency: float | None = None
     ceiling: float | None = None
     ceiling_share: float | None = None

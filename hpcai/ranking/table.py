@@ -61,6 +61,7 @@ COLUMNS = (
     Column("Regulated score", lambda line: line.regulated_score, ".4e", 1),
     Column("Quality", lambda line: line.quality, ".4f", 1),
     Column("Time to quality", lambda line: line.time_to_quality, ".1f", 2),
+    Column("Tokens/s", lambda line: line.tokens_per_second, ".4g", 2),
     Column("Efficiency %", lambda line: _scaled(line.efficiency, 0.01), ".1f", 5),
     Column("Kernel ceiling", lambda line: line.ceiling, ".4e", 3),
     Column("% of ceiling", lambda line: _scaled(line.ceiling_share, 0.01), ".1f", 3),

@@ -14,6 +14,7 @@ from hpcai.formulas.official_rules import LANGUAGE
 
 ENWIK8 = "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"  # SHA-256 of mattmahoney.net/dc/enwik8.zip
 TARGET = 2.0  # bits per byte of other text
+IN_NAME = 8  # digits of the fingerprint
 PERCENT = (90, 95)  # ends of the training and of the validation bytes
 
 
@@ -101,16 +102,22 @@ def open_text(path: Path, spec: str, samples: int = 0, places: int = 0, *, enwik
         raise DataError(f"dataset {spec}: {len(data)} bytes for sequences of {places}; allowed: at least {least}")
     train = Blocks(parts[0], places, _limited((len(parts[0]) - 1) // places, samples, spec))
     validation, test = (Windows(part, places) for part in parts[1:])
+    fingerprint = hashlib.sha256(f"{digest} {places} {len(train)}\n".encode()).hexdigest()
     return Text(
-        name=LANGUAGE.dataset if enwik8 else f"text-{places}",
+        name=LANGUAGE.dataset if enwik8 else text_name(places, fingerprint),
         source=str(path),
         places=places,
         target=LANGUAGE.target if enwik8 else TARGET,
-        fingerprint=hashlib.sha256(f"{digest} {places} {len(train)}\n".encode()).hexdigest(),
+        fingerprint=fingerprint,
         train=train,
         validation=validation,
         test=test,
     )
+
+
+def text_name(places: int, fingerprint: str) -> str:
+    """The name of text in files, another one of other bytes, since their bits per byte cannot be compared."""
+    return f"text-{places}-{fingerprint[:IN_NAME]}"
 
 
 def _read(path: Path, spec: str) -> Iterator[Bytes]:

@@ -8,7 +8,7 @@ from hpcai.claims.training_claims import SAMPLES_IN_MEMORY
 from hpcai.data import catalog
 from hpcai.data.dataset_paths import ENWIK8, GENERATED
 from hpcai.data.text.text_dataset import PLACES, VALUES, description
-from hpcai.data.text.text_files import TARGET
+from hpcai.data.text.text_files import TARGET, text_name
 from hpcai.formulas.official_rules import LANGUAGE
 from hpcai.inputfile import Case
 from hpcai.inputfile.key import Value
@@ -55,7 +55,7 @@ def text_data(where: str = "raw.") -> tuple[Claim, ...]:
 
 def _named(case: Case, data: Dataset) -> bool:
     kind = case.dataset.partition(":")[0]
-    return data.name == (LANGUAGE.dataset if kind == ENWIK8 else f"text-{data.shape[2]}")
+    return data.name == (LANGUAGE.dataset if kind == ENWIK8 else text_name(data.shape[2], data.fingerprint))
 
 
 def _target(case: Case) -> float:
