@@ -109,6 +109,22 @@ def test_efficiency_is_relative_to_the_test_with_the_fewest_ranks() -> None:
     assert (linear.label, linear.points) == ("linear", ((1, 40.0), (4, 160.0)))
 
 
+def test_language_models_are_drawn_like_images_but_not_with_them(tmp_path: Path) -> None:
+    """Two models of a rank, and one of two ranks: as many ranks, so that the efficiency is that of the rates."""
+    one, two = sorted(result_of(json.loads((GOLDEN / "language/result.json").read_text())).tests, key=lambda e: e.p)
+    rows = table("v3-fig5", [two, one])
+    assert [(row["P"], row["Q"], row["quality, bpb"]) for row in rows] == [
+        (test.p, test.q, test.scores.quality) for test in (one, two)
+    ]
+    efficiency = two.scores.flops / one.scores.flops
+    assert [row["parallel efficiency"] for row in rows] == [1.0, pytest.approx(efficiency)]
+    made = figure("v3-fig5").draw([one, two])
+    assert [curve.label for curve in made.curves[:2]] == ["FLOPS, Q = 1", "FLOPS, Q = 2"]
+    assert made.curves[0].points == ((2, two.scores.flops / 1e9),)
+    finished = command("v3-fig5", GOLDEN, GOLDEN / "language", "--out", tmp_path)
+    assert finished.returncode == 2 and "workload is ensemble and language" in finished.stderr
+
+
 def test_differences_are_relative_to_the_first_test_of_the_same_grid() -> None:
     first = trainings()[1]
     half = {**first.settings, "WIRE": "fp16"}

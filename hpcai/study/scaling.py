@@ -7,9 +7,10 @@ from hpcai.formulas import score
 from hpcai.record.entry import Row
 from hpcai.results.gains import GRID
 from hpcai.study.figure import Cell, Curve, Drawing, FigureOfTests
+from hpcai.workloads.registry import quality_of
 
 GIGA = 1e9
-COLUMNS = ("P", "Q", "ranks", "GFLOP/s", "Valid GFLOP/s", "samples/s", "quality", "parallel efficiency")
+RATES = ("GFLOP/s", "Valid GFLOP/s", "samples/s")
 
 
 def ranks(test: Row) -> int:
@@ -27,8 +28,13 @@ def efficiency(test: Row, reference: Row) -> float:
     return score.efficiency(test.scores.flops, ranks(test), reference.scores.flops, ranks(reference))
 
 
-def columns(test: Row, reference: Row) -> tuple[Cell, ...]:
-    """A row of COLUMNS."""
+def columns(test: Row) -> tuple[str, ...]:
+    """The columns of a table; of the quality with its name, since it is no share of right answers in every workload."""
+    return ("P", "Q", "ranks", *RATES, f"quality, {quality_of(test.workload).name}", "parallel efficiency")
+
+
+def cells(test: Row, reference: Row) -> tuple[Cell, ...]:
+    """A row of the table."""
     scores = test.scores
     rates = (scores.flops / GIGA, scores.valid_flops / GIGA, scores.samples_per_second)
     return (test.p, test.q, ranks(test), *rates, scores.quality, efficiency(test, reference))
@@ -41,7 +47,8 @@ class OverGrids(FigureOfTests):
 
     def draw(self, tests: Sequence[Row]) -> Drawing:
         ordered = by_ranks(tests)
-        return Drawing(COLUMNS, tuple(columns(test, ordered[0]) for test in ordered), self.curves(ordered))
+        rows = tuple(cells(test, ordered[0]) for test in ordered)
+        return Drawing(columns(ordered[0]), rows, self.curves(ordered))
 
     @abstractmethod
     def curves(self, tests: Sequence[Row]) -> tuple[Curve, ...]:
