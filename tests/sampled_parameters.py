@@ -1,7 +1,7 @@
 """Samples of the parameters of a test: some for `make test`, some of the others for `make test-slow`.
 
-The rest is exhaustive, for `make test-exhaustive`. Of any test with more cases than FEW that many stay fast, and SOME of
-the others are slow.
+The rest is exhaustive, for `make test-exhaustive`. Of any test with more cases than FEW that many stay fast, and SOME
+of the others are slow.
 """
 
 from collections import defaultdict
