@@ -48,6 +48,11 @@ CASES = {
     "custom": ("ensemble", f"{IMAGES} GROUPS=2 DEGREE=1 KERNELS=custom OPTIMISER=adam"),
     "tensor": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=tensor"),
     "pipeline": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=pipeline"),
+    "decoder": (
+        "language",
+        "DATASET=generated NETWORK=decoder2x64 RESOLUTION=16 SAMPLES=320 BATCH=8 EPOCHS=8 GROUPS=1 DEGREE=2"
+        " PARALLEL=pipeline CLIP=0.1",
+    ),
     "weather": ("weather", "DATASET=generated SAMPLES=48 BATCH=4 EPOCHS=3 RESOLUTION=48 GROUPS=2 DEGREE=1"),
 }
 KINDS = ("SIGKILL rank", "SIGTERM rank", "SIGSTOP rank", "SIGTERM mpirun", "SIGHUP mpirun", "SIGKILL all")

@@ -8,7 +8,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from fault_runs import CEILING, CLAIMS, DELIVERED, DEVIATION, FAULTY, GRADIENT, LOST, NETWORK, OF_CONTENT
+from fault_runs import CEILING, CLAIMS, DELIVERED, DEVIATION, FAULTY, GRADIENT, LOST, NETWORK, OF_CONTENT, SAME
 from fault_runs import VENDOR_LOSS as LOSS
 from launch import mpirun, run_job
 from tiny import CPU, alone, unending
@@ -74,6 +74,13 @@ def test_each_fault_of_a_custom_kernel_is_found(fault: str, by_custom_kernels: l
 # One model on two ranks with CLIP, by data and as two shards, of which more is allowed to rounding.
 OF_CLIPPING = {"none": set(), "gradients_not_clipped": {DEVIATION}, "norm_of_one_tensor": {DEVIATION}}
 OF_CLIPPED_SHARDS = {**OF_CLIPPING, "norm_of_one_tensor": {LOST}}
+# One model of two stages with CLIP, which both have the weights of the embedding.
+OF_STAGES = {
+    "none": set(),
+    "tied_gradients_not_added": {SAME, DEVIATION},
+    "gradient_of_one_copy": {DEVIATION},
+    "norm_of_both_copies": {DEVIATION},
+}
 # One model of two shards: the checks that fail at least.
 OF_SHARDS = {
     "none": set(),
@@ -117,9 +124,14 @@ def test_each_fault_is_found_by_its_check(fault: str, tests: list[dict[str, Any]
 @pytest.mark.exhaustive
 @pytest.mark.parametrize(
     ("faults", "settings"),
-    [(OF_SHARDS, ["tensor"]), (OF_CLIPPING, ["data", "CLIP=0.1"]), (OF_CLIPPED_SHARDS, ["tensor", "CLIP=0.1"])],
+    [
+        (OF_SHARDS, ["tensor"]),
+        (OF_CLIPPING, ["data", "CLIP=0.1"]),
+        (OF_CLIPPED_SHARDS, ["tensor", "CLIP=0.1"]),
+        (OF_STAGES, ["pipeline", "CLIP=0.1"]),
+    ],
 )
-def test_faults_of_shards_and_of_clipping_are_found(
+def test_faults_of_shards_of_stages_and_of_clipping_are_found(
     tmp_path_factory: pytest.TempPathFactory, faults: dict[str, set[str]], settings: list[str]
 ) -> None:
     """Further checks may fail as well."""

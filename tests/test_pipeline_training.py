@@ -42,7 +42,7 @@ def staged(case: "Case", group: "Group", kind: str) -> tuple["nn.Module", "Execu
     device = torch.device("cpu")
     module = model_of(case, group, device, networks.build(*NETWORK)).to(getattr(torch, kind))
     module.to(memory_format=torch.channels_last)
-    return module, execution_of(case, group, device, module, NETWORK[-1])
+    return module, execution_of(case, group, device, module, NETWORK[-1:])
 
 
 def batch_of(replica: int, samples: int, kind: str) -> tuple["Tensor", "Tensor"]:

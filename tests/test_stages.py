@@ -1,5 +1,6 @@
 """Stages of a pipeline: where a network is cut, what crosses, and that the stages together are the network."""
 
+from dataclasses import replace
 from itertools import combinations, pairwise
 
 import pytest
@@ -7,14 +8,25 @@ import torch
 
 from hpcai import networks, opcount
 from hpcai.errors import InputError
+from hpcai.estimate.exchanged import tied_bytes
 from hpcai.inputfile.split import Cut, Place, Split, chunks_of, parsed
 from hpcai.models.module import Network
 from hpcai.models.module import build as build_module
 from hpcai.models.tensor_part import build_part
+from hpcai.networks.decoder import Decoder, decoder
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Conv, Dense, GlobalPool, Input, Received, Relu
-from hpcai.networks.stages import Sent, crossing, cut_places, received_by, stage_graph
-from hpcai.opcount.stages import SLACK, operations_of, parameters_of_a_rank, parts_of, sent_values, stages_of
+from hpcai.networks.stages import Sent, Tied, crossing, received_by, stage_graph, tied
+from hpcai.opcount.stages import (
+    SLACK,
+    operations_of,
+    parameters_of_a_rank,
+    parts_of,
+    sent_values,
+    stages_of,
+    tied_of,
+    tied_values,
+)
 from hpcai.train.pipeline import bounds_of
 
 RESNETS = [networks.build("resnet8", (28, 28), 1, 10), networks.build("resnet50", (64, 64), 3, 100)]
@@ -96,11 +108,35 @@ def test_an_output_that_a_later_stage_reads_passes_through_the_stages_between() 
     assert not received_by(stage_graph(LONG, 1, 9))[0].trained
 
 
-def test_layers_that_share_weights_stay_together() -> None:
-    layers = list(LONG.layers)
-    layers[6] = Layer("fourth", layers[6].op, ("relu",), shares="third")
-    graph = Graph(tuple(layers))
-    assert cut_places(graph) == (1, 2, 3, 7, 8)
+def test_the_first_layer_of_a_stage_that_shares_weights_of_an_earlier_one_has_a_copy() -> None:
+    *before, fourth, pool, dense = LONG.layers
+    fourth = replace(fourth, shares="third")
+    fifth, pool = replace(fourth, name="fifth", inputs=("fourth",)), replace(pool, inputs=("fifth",))
+    graph = Graph((*before, fourth, fifth, pool, dense))
+    first, last = stages = stage_graph(graph, 0, 6), stage_graph(graph, 6, 10)
+    assert [(layer.name, layer.shares) for layer in last.layers[1:3]] == [("fourth", ""), ("fifth", "fourth")]
+    assert tied(graph, stages) == (Tied("third", {0: "third", 1: "fourth"}),)
+    held = sum(sum(stage.parameters.values()) for stage in stages)
+    assert held == sum(graph.parameters.values()) + graph.parameters["third"]
+    assert not tied(graph, (graph,)) and first.parameters["third"] == last.parameters["fourth"]
+
+
+@pytest.mark.parametrize("stages", [2, 3, 4])
+def test_the_stages_of_a_decoder_have_its_tied_weights_twice(stages: int) -> None:
+    graph, cut = decoder(Decoder(2, 64), 12, 256), Cut(stages, 1, 2)
+    parts = parts_of(graph, cut, 0)
+    modules = [build_part(graph, part, 7).eval() for part in parts]
+    symbols = torch.randint(0, 256, (2, 1, 1, 12), generator=torch.Generator().manual_seed(1))
+    with torch.inference_mode():
+        assert torch.equal(through(modules, symbols), build_module(graph, 7).eval()(symbols))
+    assert tied_of(graph, cut) == (Tied("embedding", {0: "embedding", stages - 1: "output"}),)
+    assert torch.equal(modules[0].embedding.weight, modules[-1].output.weight)
+    weights = graph.parameters["embedding"]
+    assert tied_values(graph, cut) == 2 * weights and tied_values(graph, Cut(stages, 2, 2)) == 4 * weights
+    assert tied_values(graph, Cut()) == 0
+    assert parameters_of_a_rank(graph, cut) == (sum(graph.parameters.values()) + weights) / stages
+    assert sum(operations_of(graph, cut)) == opcount.count(graph, "model").total
+    assert [tied_bytes(graph, part.graph, 4) for part in parts] == [8 * weights, *[0] * (stages - 2), 8 * weights]
 
 
 def test_more_stages_than_layers_with_operations_are_refused() -> None:

@@ -114,14 +114,21 @@ def test_files_are_judged_by_their_test_bytes(files: Run) -> None:
 @pytest.mark.exhaustive
 @needs_mpirun
 def test_a_divided_model_has_the_same_curve(tmp_path: Path) -> None:
-    """Two heads; four ranks by data, as four shards, which have attention whole, and as two replicas of two shards."""
+    """Two heads; four ranks by data, as four shards, which have attention whole, and as two replicas of two shards.
+
+    As stages, with a copy of the tied weights each on the first and the last one: four, two of two replicas or shards.
+    """
     text = INPUT.format(dataset="generated")
-    both = f"{text}data tensor PARALLEL\n{text[text.index('[') :]}mixed PARALLEL\n2x2x1 SPLIT\n"
-    run = Run(tmp_path, both, 4, "DEGREE=4", "BATCH=4", "NETWORK=decoder4x128")
+    section = text[text.index("[") :]
+    splits = "".join(f"{section}mixed PARALLEL\n{split} SPLIT\n" for split in ("2x2x1", "2x1x2", "1x2x2"))
+    run = Run(
+        tmp_path, f"{text}data tensor pipeline PARALLEL\n{splits}", 4, "DEGREE=4", "BATCH=4", "NETWORK=decoder4x128"
+    )
     assert_sound(run)
     by_data, *divided = ([point["bits"] for point in test["raw"]["curve"]] for test in run.tests)
-    assert [curve == pytest.approx(by_data, rel=ROUNDING) for curve in divided] == [True, True]
-    assert [test["raw"]["exchanged"] is not None for test in run.tests] == [False, True, True]
+    assert [curve == pytest.approx(by_data, rel=ROUNDING) for curve in divided] == [True] * 5
+    assert [test["raw"]["exchanged"] is not None for test in run.tests] == [False, True, False, True, False, True]
+    assert [test["raw"]["pipeline"] is not None for test in run.tests] == [False, False, True, False, True, True]
     assert {test["verdict"] for test in run.tests} == {"PASSED"}
 
 
@@ -134,8 +141,6 @@ def check(settings: list[str]) -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        (["PARALLEL=pipeline", "DEGREE=2"], "PARALLEL pipeline with several stages of .*same weights.*allowed: PARALL"),
-        (["PARALLEL=mixed", "SPLIT=1x1x2", "DEGREE=2"], "PARALLEL mixed with several stages of .language.*SPLITs of"),
         (["NETWORK=resnet8"], "NETWORK: resnet8 is unknown.*decoder4x128"),
         (["PRECISION=int8"], "PRECISION: int8 is unknown.*fp32"),
         (["COMPILE=torch"], "COMPILE"),

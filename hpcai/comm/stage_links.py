@@ -1,10 +1,11 @@
-"""Transfers of activations and their gradients between the stages of a pipeline.
+"""Transfers of activations and their gradients between the stages of a pipeline, and sums over stages.
 
-A stage meets its neighbours only: a call sends to one of them and receives from it at once, tensor by tensor, so that
-no two stages wait for each other.
+In its passes a stage meets its neighbours only: a call sends to one of them and receives from it at once, tensor by
+tensor, so that no two stages wait for each other.
 """
 
 from collections.abc import Sequence
+from functools import reduce
 from typing import Any
 
 import torch
@@ -84,6 +85,25 @@ class StageLinks:
     def largest(self, numbers: Tensor) -> None:
         """Replace numbers by the largest of the stages'."""
         numbers.copy_(gathered(self._transfers, numbers).amax(0))
+
+    def total(self, numbers: Tensor) -> None:
+        """Replace numbers by their sums over the stages, the same bits on each."""
+        numbers.copy_(gathered(self._transfers, numbers).sum(0))
+
+    @torch.no_grad()
+    def add_up(self, numbers: Tensor, stages: Sequence[int]) -> None:
+        """Replace numbers by their sums over some stages, in the order of these: the same bits on each.
+
+        Collective over these stages, of which this one is one.
+        """
+        self.timer.begin()
+        parts = [numbers if n == self.stage else _empty(numbers.shape, numbers.dtype, self._device) for n in stages]
+        received = {n: _flat(part) for n, part in zip(stages, parts, strict=True)}
+        own = _flat(_dense(numbers))
+        everyone = range(self.stages)
+        self._transfers.move([own if n in received else None for n in everyone], [received.get(n) for n in everyone])
+        numbers.copy_(reduce(torch.add, parts))
+        self.timer.end()
 
     def _move(self, other: int, sent: Tensors, received: Tensors) -> None:
         self.timer.begin()

@@ -1,4 +1,4 @@
-"""Memory of what the ranks that share a network exchange: channels of shards, outputs of stages."""
+"""Memory of what the ranks that share a network exchange: channels of shards, outputs of stages, tied gradients."""
 
 from math import prod
 
@@ -36,3 +36,11 @@ def crossing_bytes(graph: Graph, batch: int, element: int) -> int:
     last = graph.layers[-1]
     names += last.inputs if isinstance(last.op, Sent) else ()
     return batch * sum(prod(graph.shapes[name]) for name in names) * element
+
+
+def tied_bytes(whole: Graph, graph: Graph, element: int) -> int:
+    """Bytes of a gradient that another stage sends, of weights which it has as well, and of the sum of both."""
+    lender, there = {layer.name: layer.shares or layer.name for layer in whole.layers}, {*graph.places}
+    own = {lender[name] for name in graph.parameters}
+    elsewhere = {lender[name] for name in whole.weights if name not in there}
+    return 2 * element * sum(whole.parameters[name] for name in own & elsewhere)

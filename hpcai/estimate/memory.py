@@ -6,7 +6,7 @@ from functools import partial
 from math import ceil, prod
 from typing import Any
 
-from hpcai.estimate.exchanged import crossing_bytes, exchange_bytes, replayed_exchange_bytes
+from hpcai.estimate.exchanged import crossing_bytes, exchange_bytes, replayed_exchange_bytes, tied_bytes
 from hpcai.estimate.liveness import (
     FP32_BYTES,
     INDEX_BYTES,
@@ -122,6 +122,7 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
         "checkpoint": (weights + state + _carried(settings, parameters)) * (facts.checkpoints and not on_gpu),
         "buckets": _buckets(settings, parameters, parameter, on_gpu) * (replicas > 1),
         "exchange": exchange_bytes(graph, batch, activation)
+        + tied_bytes(whole, graph, parameter)
         + _connections(on_gpu) * ((divided.shards > 1) + (divided.stages > 1)),
         "batches": _batches(whole, samples, facts),
         "step": round(FRAGMENTATION * step) + step * captured,

@@ -1,7 +1,8 @@
 """Torch module of a layer graph."""
 
-from collections.abc import Callable, Container, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any, Self
 
 import torch
@@ -27,7 +28,7 @@ from hpcai.networks.layers import (
     Upsample,
 )
 from hpcai.networks.regions import KINDS
-from hpcai.networks.stages import Sent, received_by
+from hpcai.networks.stages import Sent, Tied, received_by
 
 
 class Layers(nn.Module):
@@ -37,10 +38,12 @@ class Layers(nn.Module):
 
     Parameters are on the meta device, without values; `build` gives them some. `exchanges` is how its collective layers
     reach the other ranks. They compute `replicated` layers as well; the operations of `uncounted` ones count elsewhere.
+    `tied`: the layers of which other stages have the weights as well.
     """
 
     replicated: Container[str] = ()
     uncounted: Container[str] = ()
+    tied: Mapping[str, Tied] = MappingProxyType({})
 
     def __init__(self, graph: Graph) -> None:
         super().__init__()

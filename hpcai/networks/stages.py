@@ -1,10 +1,12 @@
 """Pipeline parallelism: the stages of a network, consecutive layers each, and the tensors that cross between them.
 
-An output that a later stage reads passes through all stages between: each receives it and sends it on.
+An output that a later stage reads passes through all stages between: each receives it and sends it on. Weights that
+layers of several stages share are on each of them: the copies have one gradient, the sum of theirs.
 """
 
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, NamedTuple
 
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Op, Received
@@ -20,25 +22,47 @@ class Sent(Op):
     more: ClassVar[bool] = True
 
 
+class Tied(NamedTuple):
+    """Weights of which several stages have a copy: the layer that has them in the network, and by stage in each."""
+
+    weights: str
+    layers: Mapping[int, str]
+
+
 def crossing(graph: Graph, place: int) -> tuple[str, ...]:
     """Layers before a place in the order of execution whose outputs are read at the place or after it."""
     read = {name for layer in graph.layers[place:] for name in layer.inputs}
     return tuple(layer.name for layer in graph.layers[:place] if layer.name in read)
 
 
-def cut_places(graph: Graph) -> tuple[int, ...]:
-    """Places before which a network can be cut: layers that share weights stay together."""
-    shared = [(graph.places[layer.shares], place) for place, layer in enumerate(graph.layers) if layer.shares]
-    return tuple(
-        place for place in range(1, len(graph.layers)) if not any(own < place <= other for own, other in shared)
-    )
-
-
 def stage_graph(graph: Graph, begin: int, end: int) -> Graph:
-    """The layers from one place to before another, with those that receive and send at its ends."""
+    """The layers from one place to before another, with those that receive and send at its ends.
+
+    The first layer that shares weights of an earlier stage has a copy of them.
+    """
     received = tuple(_received(graph, name) for name in crossing(graph, begin))
     sent = (Layer(SENT, Sent(), crossing(graph, end)),) if end < len(graph.layers) else ()
-    return Graph((*received, *graph.layers[begin:end], *sent))
+    return Graph((*received, *_with_copies(graph.layers[begin:end]), *sent))
+
+
+def _with_copies(layers: Sequence[Layer]) -> Iterator[Layer]:
+    there, first = {layer.name for layer in layers}, dict[str, str]()
+    for layer in layers:
+        if layer.shares and layer.shares not in there:
+            copy = first.setdefault(layer.shares, layer.name)
+            yield replace(layer, shares=copy if copy != layer.name else "")
+        else:
+            yield layer
+
+
+def tied(graph: Graph, stages: Sequence[Graph]) -> tuple[Tied, ...]:
+    """The weights of a network of which several of its stages have a copy."""
+    lender = {layer.name: layer.shares or layer.name for layer in graph.layers}
+    found: dict[str, dict[int, str]] = {name: {} for name in graph.parameters}
+    for number, stage in enumerate(stages):
+        for name in stage.parameters:
+            found[lender[name]][number] = name
+    return tuple(Tied(weights, layers) for weights, layers in found.items() if len(layers) > 1)
 
 
 def _received(graph: Graph, name: str) -> Layer:

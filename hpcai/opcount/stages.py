@@ -13,7 +13,7 @@ from math import prod
 from hpcai.errors import InputError
 from hpcai.inputfile.split import Cut
 from hpcai.networks.graph import Graph
-from hpcai.networks.stages import crossing, cut_places, stage_graph
+from hpcai.networks.stages import Tied, crossing, stage_graph, tied
 from hpcai.networks.tensor_parallel import TensorPart, tensor_part
 from hpcai.opcount import count
 
@@ -27,6 +27,11 @@ PARAMETER_OPERATIONS = 200
 def stages_of(graph: Graph, cut: Cut) -> tuple[Graph, ...]:
     """The stages of a network; InputError if it has fewer layers with operations than stages."""
     return tuple(stage_graph(graph, begin, end) for begin, end in pairwise(_bounds(graph, cut)))
+
+
+def tied_of(graph: Graph, cut: Cut) -> tuple[Tied, ...]:
+    """The weights of which several stages have a copy."""
+    return tied(graph, stages_of(graph, cut))
 
 
 def parts_of(graph: Graph, cut: Cut, shard: int) -> tuple[TensorPart, ...]:
@@ -56,11 +61,21 @@ def sent_values(graph: Graph, cut: Cut) -> int:
     )
 
 
+def tied_values(graph: Graph, cut: Cut) -> int:
+    """Values that a replica sends in a training step for gradients of tied weights; each shard has these whole."""
+    pairs = sum(graph.parameters[name] * len(layers) * (len(layers) - 1) for name, layers in tied_of(graph, cut))
+    return cut.shards * pairs
+
+
 def parameters_of_a_rank(graph: Graph, cut: Cut) -> float:
-    """Parameters of a rank's part, on average over the ranks of a replica; replicated ones are on every shard."""
+    """Parameters of a rank's part, on average over the ranks of a replica.
+
+    Replicated ones are on every shard, tied ones on several stages.
+    """
     replicated = frozenset().union(*(part.replicated for part in parts_of(graph, cut, 0)))
-    everywhere = sum(count for name, count in graph.parameters.items() if name in replicated)
-    return (sum(graph.parameters.values()) + (cut.shards - 1) * everywhere) / cut.parts
+    held = [each for stage in stages_of(graph, cut) for each in stage.parameters.items()]
+    everywhere = sum(count for name, count in held if name in replicated)
+    return (sum(count for _, count in held) + (cut.shards - 1) * everywhere) / cut.parts
 
 
 def _values(graph: Graph, name: str) -> int:
@@ -71,7 +86,7 @@ def _values(graph: Graph, name: str) -> int:
 def _bounds(graph: Graph, cut: Cut) -> list[int]:
     """The first places of all stages, and the place after the last layer."""
     before = [0, *accumulate(_costs(graph, cut.samples))]
-    places = [0, *cut_places(graph), len(graph.layers)]
+    places = [*range(len(graph.layers) + 1)]
     some = [0] * len(graph.inputs) + [row.forward > 0 for row in count(graph, "model").layers]
     if cut.stages > sum(some):
         allowed = f"allowed: 1 to {sum(some)}"
@@ -83,7 +98,7 @@ def _bounds(graph: Graph, cut: Cut) -> list[int]:
 def _costs(graph: Graph, samples: int) -> list[int]:
     """Operations of a micro-batch by layer, and those that take as long as its parameters."""
     rows = count(graph, "model").layers
-    weights = [PARAMETER_OPERATIONS * graph.parameters.get(row.name, 0) for row in rows]
+    weights = [PARAMETER_OPERATIONS * graph.weights.get(row.name, 0) for row in rows]
     own = [(row.forward + row.backward) * samples for row in rows]
     return [0] * len(graph.inputs) + [sum(pair) for pair in zip(own, weights, strict=True)]
 

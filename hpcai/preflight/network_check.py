@@ -61,9 +61,11 @@ def check_network(
 
 
 def _errors_of_weights(module: Layers, layers: Sequence[Layer], image: Shape, precision: Precision) -> Worst:
-    """The tensor that is farthest off its distribution, in standard errors."""
+    """The tensor farthest off its distribution, in standard errors; copies have the name of the weights themselves."""
     rounding = 2.0**-precision.arithmetic.significand if precision.pure else 0.0
-    return _most((found, name) for name, found in standard_errors(layers, image, _values(module), rounding))
+    own = {f"{layer}.weight": f"{tied.weights}.weight" for layer, tied in module.tied.items()}
+    values = {own.get(name, name): value for name, value in _values(module).items()}
+    return _most((found, name) for name, found in standard_errors(layers, image, values, rounding))
 
 
 def _record(found: Worst) -> WorstRecord:

@@ -24,9 +24,6 @@ def _reason(case: Case) -> str:
         return f"CHUNKS {case.chunks}: a replica has {samples} samples a step; allowed: {allowed}"
     if not workload(case.workload).divides:
         return f"[{case.workload}]: its networks are not divided; allowed: PARALLEL data"
-    if divided.stages > 1 and workload(case.workload).whole:
-        reason = workload(case.workload).whole
-        return f"several stages of [{case.workload}]: {reason}; allowed: PARALLEL data, tensor, SPLITs of one stage"
     if divided.shards > 1 and PRECISIONS[case.precision].quantised:
         return f"PRECISION {case.precision}: bytes have one scale a tensor, shards have parts of it; allowed: others"
     if divided.stages > 1 and case.kernels == AUTO:

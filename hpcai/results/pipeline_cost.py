@@ -4,7 +4,7 @@ from hpcai.formulas.pipeline import expected_bubble
 from hpcai.formulas.precision import PRECISIONS
 from hpcai.inputfile import Case
 from hpcai.networks.graph import Graph
-from hpcai.opcount.stages import operations_of, sent_values
+from hpcai.opcount.stages import operations_of, sent_values, tied_values
 from hpcai.record.pipeline import PipelineCost
 from hpcai.record.training import TrainingRaw
 from hpcai.results.row import graph_of
@@ -16,9 +16,15 @@ def activation_bytes(case: Case, graph: Graph, samples: int) -> float:
     return values * PRECISIONS[case.precision].activation_bytes * samples / (case.groups * case.split.replicas)
 
 
+def tied_bytes(case: Case, graph: Graph) -> float:
+    """Bytes that a rank has to send in a step for gradients of tied weights, on average over the ranks."""
+    return tied_values(graph, case.cut) / case.cut.parts * PRECISIONS[case.precision].weight_bytes
+
+
 def crossing_bytes(case: Case, raw: TrainingRaw, samples: int) -> float:
-    """The same of the network that a result is of."""
-    return activation_bytes(case, graph_of(case, raw.dataset), samples)
+    """All bytes that a rank had to send to other stages for so many training samples, of the result's network."""
+    graph = graph_of(case, raw.dataset)
+    return activation_bytes(case, graph, samples) + tied_bytes(case, graph) * raw.work.steps / case.groups
 
 
 def stage_operations(case: Case, raw: TrainingRaw, samples: int) -> list[int]:

@@ -9,9 +9,9 @@ from hpcai.comm.channel_exchange import PackedExchange, ReplaySums
 from hpcai.comm.grid import Group
 from hpcai.comm.transfers import transfers
 from hpcai.models.module import Layers
-from hpcai.train.clipping import Clipping
 from hpcai.train.layerwise import Layerwise, Shards
 from hpcai.train.state import TrainingState
+from hpcai.train.tied_step import layer_of
 
 NAME = "exchange"  # of this resource of a group
 
@@ -37,9 +37,8 @@ def exchange_of(group: Group, device: torch.device) -> GroupExchange:
 
 
 def share_norms(state: TrainingState, module: Layers, exchange: PackedExchange) -> None:
-    """Let the optimiser and the clipping of a sharded model know the norms of the other shards."""
-    parameters = module.named_parameters()
-    uncounted = frozenset(value for name, value in parameters if name.rpartition(".")[0] in module.uncounted)
-    for each in (state.optimiser, state.clipping):
-        if isinstance(each, Layerwise | Clipping):
-            each.shards = Shards(exchange.total, uncounted)
+    """Let the optimiser of a sharded model know the norms of the other shards."""
+    if isinstance(state.optimiser, Layerwise):
+        parameters = module.named_parameters()
+        uncounted = frozenset(value for name, value in parameters if layer_of(name) in module.uncounted)
+        state.optimiser.shards = Shards(exchange.total, uncounted)

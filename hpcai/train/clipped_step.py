@@ -12,28 +12,28 @@ from hpcai.train.step_tensors import Tensor
 Tensors = Iterator[Tensor]
 
 
-def clipped(made: Callable[[], Tensors], most: float, allowance: float, shards: MPI.Comm) -> Tensors:
+def clipped(made: Callable[[], Tensors], most: float, allowance: float, parts: MPI.Comm) -> Tensors:
     """The tensors of a step, which `made` yields anew at each call, with gradients clipped to the norm `most`; 0: not.
 
-    allowance: share of a tensor's gradient by which a repetition may differ. Collective over the ranks with other
-    shards, which have the same norm, and over those that `made` needs.
+    allowance: share of a tensor's gradient by which a repetition may differ. Collective over the parts of a replica,
+    which have the same norm, and over the ranks that `made` needs.
     """
     if not most:
         return made()
-    norm, error = _norm(made(), allowance, shards)
+    norm, error = _norm(made(), allowance, parts)
     factor = min(1.0, most / norm) if isfinite(norm) and norm else 1.0
     uncertain = error / norm if isfinite(norm) and norm + error > most else 0.0
     return (_scaled(tensor, factor, uncertain) for tensor in made())
 
 
-def _norm(tensors: Tensors, allowance: float, shards: MPI.Comm) -> tuple[float, float]:
+def _norm(tensors: Tensors, allowance: float, parts: MPI.Comm) -> tuple[float, float]:
     """Norm of the mean gradient over all tensors, and by how much a repetition's may differ."""
     sums = np.zeros(2)
     with np.errstate(over="ignore", invalid="ignore"):
         for t in tensors:
-            if t.divided or shards.rank == 0:  # what all shards have counts once
+            if t.counted:
                 sums += np.array([t.mean @ t.mean, (allowance * t.spread + t.sent_error) ** 2])
-    square, error = shards.allreduce(sums)
+    square, error = parts.allreduce(sums)
     return sqrt(square) if square >= 0 else float("nan"), sqrt(error) if error >= 0 else float("nan")
 
 

@@ -14,7 +14,7 @@ OPTION = "clip"  # of all groups of an optimiser's parameters
 class Clipping:
     """Clips the gradients that an optimiser is about to use; never synchronises.
 
-    `shards`: None where a rank has all weights. Otherwise clipping is collective.
+    `shards`: of all ranks that share a model; None where a rank has all weights. Otherwise clipping is collective.
     """
 
     shards: Shards | None = None
@@ -31,7 +31,6 @@ class Clipping:
         weights = [weight for group in self._groups for weight in group["params"] if weight.grad is not None]
         gradients = [weight.grad for weight in weights]
         squares = torch.stack(torch._foreach_norm(gradients, 2, torch.float32)).double().square()
-        if self.shards is not None:
-            squares = self.shards.whole(weights, squares)
-        norm = squares.sum().sqrt() if scale is None else squares.sum().sqrt() / scale
+        square = squares.sum() if self.shards is None else self.shards.sum(weights, squares)
+        norm = square.sqrt() if scale is None else square.sqrt() / scale
         torch._foreach_mul_(gradients, (self._groups[0][OPTION] / norm).clamp(max=1.0).float())

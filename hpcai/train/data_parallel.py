@@ -2,6 +2,7 @@
 
 import hashlib
 import warnings
+from collections import ChainMap
 
 import numpy as np
 import torch
@@ -12,6 +13,7 @@ from hpcai.comm.channel_exchange import PackedExchange
 from hpcai.comm.grid import Group
 from hpcai.train.communication import Communication
 from hpcai.train.replica import wrapped
+from hpcai.train.tied_step import layer_of, tied_of
 
 BLOCK = 1 << 20  # elements summed at a time
 MOST_OF_OTHERS = 4096  # elements of a sum by another path than that of gradients
@@ -70,17 +72,21 @@ def average_statistics(module: nn.Module, group: Group) -> None:
 def differs_from_others(module: nn.Module, group: Group) -> bool:
     """Whether any bit of this rank's parameters or statistics differs from those that another rank has as well.
 
-    Each shard is compared with that of the first replica, and replicated layers with those of the first shard.
-    Collective over the group.
+    Each shard is compared with that of the first replica, replicated layers with those of the first shard, and tied
+    weights with those of the first stage that has them. Collective over the group.
     """
     own, whole = hashlib.sha256(), hashlib.sha256()
+    copies: dict[str, bytes] = {}
     for name, value in module.state_dict().items():
         content = value.detach().cpu().contiguous().view(-1).view(torch.uint8).numpy().tobytes()
         own.update(content)
-        if name.rpartition(".")[0] in getattr(module, "replicated", ()):
+        if layer_of(name) in getattr(module, "replicated", ()):
             whole.update(content)
+        if tied := tied_of(module).get(layer_of(name)):
+            copies[tied.weights] = copies.get(tied.weights, b"") + hashlib.sha256(content).digest()
     as_first = group.replicas.bcast(own.digest()) == own.digest()
-    return not (group.shards.bcast(whole.digest()) == whole.digest() and as_first)
+    firsts = ChainMap(*group.stages.allgather(copies))
+    return not (group.shards.bcast(whole.digest()) == whole.digest() and as_first and firsts | copies == firsts)
 
 
 def wrong_sums(group: Group, device: torch.device, communication: Communication, count: int) -> int:

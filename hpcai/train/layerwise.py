@@ -20,7 +20,7 @@ Vector = np.ndarray[Any, np.dtype[np.float32]]
 
 
 class Shards(NamedTuple):
-    """How a rank with shards of some weights gets numbers of the whole tensors.
+    """How a rank with shards of some weights gets numbers of the whole tensors, or of all of them together.
 
     total: replaces numbers by their sums over the ranks with other shards, the same bits on each. uncounted: weights
     that this rank has whole, and that count on another one.
@@ -31,11 +31,21 @@ class Shards(NamedTuple):
 
     def whole(self, weights: Tensors, squares: Tensor) -> Tensor:
         """Squared norms of whole tensors, from those of what this rank has: float64[..., tensors]. Collective."""
+        found = self._counted(weights, squares)
+        self.total(found)
+        return found
+
+    def sum(self, weights: Tensors, squares: Tensor) -> Tensor:
+        """The squared norm of all tensors of all ranks, which may have different ones. Collective."""
+        found = self._counted(weights, squares).sum()
+        self.total(found)
+        return found
+
+    def _counted(self, weights: Tensors, squares: Tensor) -> Tensor:
         found = squares.clone()
         for index, weight in enumerate(weights):
             if weight in self.uncounted:
                 found[..., index].zero_()
-        self.total(found)
         return found
 
     def whole_on_host(self, weights: Tensors, squares: Sequence[Squares]) -> list[Squares]:

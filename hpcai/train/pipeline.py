@@ -2,7 +2,8 @@
 
 A stage runs forward for as many micro-batches as there are stages after it, then backward and forward in turn: so it
 keeps the activations of no more micro-batches than there are stages from it on (Narayanan et al., PipeDream, 2019,
-section 3.2; with a flush at the end of each step, as in GPipe, Huang et al., 2019).
+section 3.2; with a flush at the end of each step, as in GPipe, Huang et al., 2019). Then the gradients of weights that
+several stages have are added up.
 """
 
 from collections import deque
@@ -16,6 +17,7 @@ from torch import Tensor, nn
 
 from hpcai.comm.stage_links import StageLinks, Tensors
 from hpcai.inputfile.split import micro_batches
+from hpcai.models.module import Layers
 from hpcai.train.communication import Communication
 from hpcai.train.execution import Execution, Network
 from hpcai.train.gradient_buckets import GradientBuckets
@@ -35,23 +37,25 @@ def bounds_of(samples: int, chunks: int) -> list[Bounds]:
 class Pipeline(Execution):
     """Executes a stage. All passes are collective over the stages of a replica.
 
-    chunks: micro-batches of a full batch. comm: the stages, for passes outside the clock. classes: of the logits.
+    chunks: micro-batches of a full batch. comm: the stages, for passes outside the clock. outputs: shape of a sample's
+    logits.
     """
 
     def __init__(
         self,
-        module: nn.Module,
+        module: Layers,
         communication: Communication,
         buckets: GradientBuckets | None,
         links: StageLinks,
         comm: MPI.Comm,
         chunks: int,
-        classes: int,
+        outputs: Sequence[int],
     ) -> None:
         super().__init__(module, module, communication)
         self.links = links
+        self._tied = [([*tied.layers], module.get_submodule(name)) for name, tied in module.tied.items()]
         self._comm, self._chunks, self._buckets = comm, chunks, buckets
-        self.eval_module = self.network = StageEvaluation(module, links, chunks, classes)
+        self.eval_module = self.network = StageEvaluation(module, links, chunks, outputs)
 
     def step(self, objective: Objective, state: TrainingState, x: Tensor, y: Tensor, number: int) -> Tensor:
         """Gradients of a batch, averaged over the replicas; the loss on the last stage, 0 on the others."""
@@ -71,7 +75,18 @@ class Pipeline(Execution):
         if self._buckets is not None:
             self._buckets.average()
         self.communication.end_backward()
+        self._add_tied()
         return work.loss
+
+    def _add_tied(self) -> None:
+        """The gradients of tied weights, the same bits on all stages that have these.
+
+        Those of the replicas are averaged before, since another order of sums would give replicas other bits.
+        """
+        for stages, module in self._tied:
+            for parameter in module.parameters():
+                assert parameter.grad is not None, "every parameter takes part in every step"
+                self.links.add_up(parameter.grad, stages)
 
     def _received(self, batch: Bounds) -> Tensors:
         return () if self.links.first else self.links.receive(batch[1] - batch[0])
@@ -183,13 +198,13 @@ class _Step:
 class StageEvaluation(nn.Module):
     """Evaluates a network by its stages: logits of images on the last one, zeros on the others."""
 
-    def __init__(self, module: nn.Module, links: StageLinks, chunks: int, classes: int) -> None:
+    def __init__(self, module: nn.Module, links: StageLinks, chunks: int, outputs: Sequence[int]) -> None:
         super().__init__()
         self.module = module
-        self.links, self._chunks, self._classes = links, chunks, classes
+        self.links, self._chunks, self._outputs = links, chunks, outputs
 
     def forward(self, images: Tensor) -> Tensor:
-        """Logits float[N, classes] of images float[N, C, H, W]."""
+        """Logits float[N, *outputs] of images float[N, C, H, W] or sequences [N, 1, 1, S]."""
         links, found = self.links, []
         for begin, end in bounds_of(len(images), self._chunks):
             inputs = (images[begin:end],) if links.first else links.receive(end - begin)
@@ -198,7 +213,7 @@ class StageEvaluation(nn.Module):
             if not links.last:
                 links.send(outputs)
                 found.clear()
-        return torch.cat(found) if found else torch.zeros(len(images), self._classes, device=images.device)
+        return torch.cat(found) if found else torch.zeros(len(images), *self._outputs, device=images.device)
 
 
 def _trained(tensors: Tensors) -> Tensors:

@@ -144,8 +144,8 @@ class AuditedSteps:
             ((x, y, _),) = self._loader([self._indices(epoch, step)], augmented)
             self.content.replayed(epoch, step, x, y)
             gradients = snapshot.gradients(self.objective, x, y, number)
-        made = partial(snapshot.tensors, gradients, self.group.replicas)
-        tensors = clipped(made, self._recipe.clip, self._rounding_allowance, self.group.shards)
+        made = partial(snapshot.tensors, gradients, self.group.replicas, self.group.stages)
+        tensors = clipped(made, self._recipe.clip, self._rounding_allowance, self.group.parts)
         found = compare_update(
             self._expected_step(number, snapshot), tensors, OtherShards(self.group.shards, self.group.parts)
         )

@@ -24,6 +24,7 @@ from hpcai.train.providers import vendor_kernels
 from hpcai.train.sent_gradients import CarriedErrors, overflows, sent_error
 from hpcai.train.state import TrainingState
 from hpcai.train.step_tensors import State, Tensor
+from hpcai.train.tied_step import counted_here, layer_of, of_all_copies, tied_first, tied_of
 from hpcai.train.update_check import ratio
 from hpcai.update_rules.rule import UpdateRule, Vector
 
@@ -140,11 +141,17 @@ class StepSnapshot:
         """Number of earlier steps skipped after overflow."""
         return int(self._scales[SKIPPED]) if self._scales else 0
 
-    def tensors(self, gradients: list[torch.Tensor], comm: MPI.Comm) -> Iterator[Tensor]:
-        """Yield the step tensor by tensor, with this rank's gradients and their mean over the group. Collective."""
+    def tensors(
+        self, gradients: list[torch.Tensor], comm: MPI.Comm, stages: MPI.Comm = MPI.COMM_SELF
+    ) -> Iterator[Tensor]:
+        """Yield the step tensor by tensor, with this rank's gradients and their mean over the replicas.
+
+        Gradients of tied weights are those of all their copies. Collective over the replicas and the stages.
+        """
+        module = self._state.module
         scale = float(self._scales["scale"]) if self._scales else 1.0
         carried = CarriedErrors(self._state.feedback, comm, scale, gradients)
-        for index, (name, parameter) in enumerate(self._state.module.named_parameters()):
+        for index, name, parameter in tied_first(module):
             scaled = _host(gradients[index])
             local_gradient = scaled / scale
             mean, norms = (
@@ -154,7 +161,7 @@ class StepSnapshot:
             comm.Allreduce(local_gradient, mean)
             comm.Allreduce(norms.copy(), norms)
             sent = carried.of(name)
-            yield Tensor(
+            own = Tensor(
                 name=name,
                 kind=torch.finfo(parameter.dtype),
                 decays=self._rule.decays(parameter.ndim),
@@ -168,8 +175,10 @@ class StepSnapshot:
                 sent_error=sent_error(self._wire, float(norms[1]) / comm.size, len(mean), scale, comm.size),
                 overflow=overflows(self._wire, scaled, mean * (scale / comm.size), comm),
                 carried=sent,
-                divided=name.rpartition(".")[0] not in getattr(self._state.module, "replicated", ()),
+                divided=layer_of(name) not in getattr(module, "replicated", ()),
+                counted=counted_here(module, name),
             )
+            yield of_all_copies(own, tied_of(module).get(layer_of(name)), stages)
 
     def _state_tensor(self, name: str, index: int) -> State:
         before, after = self._kept[name][index], self._kept_after[name][index]

@@ -28,7 +28,8 @@ class Tensor:
     of the squared norms of the ranks' gradients / Q, `size` the sum of their norms / Q. `sent_error` is the largest
     norm of the error of the mean by the wire type, `overflow` whether it has no finite numbers there, and `carried` the
     rounding errors that the mean contains and lacks, of a wire type that keeps them. `divided`: whether it is a shard
-    of a parameter tensor, of which other ranks have the rest.
+    of a parameter tensor, of which other ranks have the rest; `counted`: whether it is the one that counts, of copies
+    on several ranks.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Tensor:
     overflow: bool = False
     carried: Carried | None = None
     divided: bool = False
+    counted: bool = True
 
     @property
     def unit(self) -> float:

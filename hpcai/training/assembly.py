@@ -21,7 +21,7 @@ from hpcai.machine import memory
 from hpcai.models.module import Layers, Network, build
 from hpcai.models.tensor_part import build_part
 from hpcai.networks.graph import Graph
-from hpcai.opcount.stages import parts_of
+from hpcai.opcount.stages import parts_of, tied_of
 from hpcai.search.child_builder import Child
 from hpcai.search.group_runner import OutOfMemory
 from hpcai.search.trial_plan import TrialPlan
@@ -67,6 +67,7 @@ def model_of(case: Case, group: Group, device: torch.device, graph: Graph) -> Ne
     if divided.parts == 1:
         return build(graph, seed)
     module = build_part(graph, parts_of(graph, case.cut, place.shard)[place.stage], seed)
+    module.tied = {tied.layers[place.stage]: tied for tied in tied_of(graph, case.cut) if place.stage in tied.layers}
     if divided.shards > 1:
         exchange = exchange_of(group, device)
         module.exchanges.connect(exchange.training, exchange.replay)
@@ -167,7 +168,7 @@ def training_of(
     evaluated = ValidationShard(len(dataset.validation), replica, replicas, recipe.batch)
     validation = Validation(loaders[1], evaluated, device, losses)
     shard = Shard(draws.size, replica, replicas, recipe.batch)
-    execution = execution_of(case, group, device, module, dataset.number_of_classes)
+    execution = execution_of(case, group, device, module, (dataset.number_of_classes,))
     known = rounding_allowance(case.precision, case.kernels, compiled == "torch", group.divided.shards)
     share_numbers(state, execution, module, group, device)
     training = Training(

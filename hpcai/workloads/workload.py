@@ -68,9 +68,8 @@ class Workload:
     over repetitions is printed. columns: by name, columns of a row whose meaning differs in this workload. trains:
     whether its tests train networks on a dataset. ensembles: whether P models make one prediction, so that tests of one
     model (HPC AI500 V2) and of several (V3) have separate lists. divides: whether a group may divide its model
-    otherwise than by data (PARALLEL). whole: why a model cannot be cut into stages; empty where it can. outlasts:
-    whether its tests go on without groups that have lost a rank. compiles: kernels, by their folders, that its tests
-    always need besides those of every training.
+    otherwise than by data (PARALLEL). outlasts: whether its tests go on without groups that have lost a rank. compiles:
+    kernels, by their folders, that its tests always need besides those of every training.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
     needed, data, preflight, files, plots and literature (CONTRIBUTING.md). The registry imports each when it is asked
@@ -89,7 +88,6 @@ class Workload:
     trains: bool = False
     ensembles: bool = False
     divides: bool = False
-    whole: str = ""
     outlasts: bool = False
     compiles: tuple[str, ...] = ()
 

@@ -77,6 +77,9 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "gradients_of_a_micro_batch_lost",
             "micro_batch_trained_twice",
             "one_micro_batch",
+            "tied_gradients_not_added",
+            "gradient_of_one_copy",
+            "norm_of_both_copies",
         ),
     },
     "all-reduce": {

@@ -10,7 +10,8 @@ from hpcai.comm.grid import Group
 from hpcai.comm.stage_links import StageLinks
 from hpcai.train import pipeline
 from hpcai.train.gradient_buckets import GradientBuckets
-from hpcai.train.pipeline import _Step
+from hpcai.train.layerwise import Shards
+from hpcai.train.pipeline import Pipeline, _Step
 
 
 def wrong_micro_batch_in_a_stage() -> Fault:
@@ -105,3 +106,27 @@ def replica_not_averaged() -> Fault:
         return average
 
     return replaced(GradientBuckets, "average", make)
+
+
+def tied_gradients_not_added() -> Fault:
+    """Each stage updates its copy of the embedding by its own gradient."""
+    return replaced(Pipeline, "_add_tied", lambda genuine: lambda self: None)
+
+
+def gradient_of_one_copy() -> Fault:
+    """All copies of the embedding are updated by the gradient of the first one."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def add_up(self: Any, numbers: torch.Tensor, stages: Any) -> None:
+            genuine(self, numbers.zero_() if self.last else numbers, stages)
+
+        return add_up
+
+    return replaced(StageLinks, "add_up", make)
+
+
+def norm_of_both_copies() -> Fault:
+    """Gradients are clipped by a norm in which both copies of the embedding count."""
+    return replaced(
+        Shards, "sum", lambda genuine: lambda self, *given: genuine(self._replace(uncounted=()), *given)
+    )

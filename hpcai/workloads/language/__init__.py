@@ -41,5 +41,4 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     divides=True,
-    whole="embedding and output layer have the same weights, which one stage must have",
 )

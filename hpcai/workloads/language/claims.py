@@ -10,8 +10,10 @@ from hpcai.claims.curve_claims import CURVE, counted, reached_claims
 from hpcai.claims.dataset_claims import dataset_of
 from hpcai.claims.delivered_claims import DELIVERED, NOT_RECOUNTED
 from hpcai.claims.energy_claims import ENERGY, THROUGHPUT
+from hpcai.claims.exchange_claims import EXCHANGE
 from hpcai.claims.kernel_choice_claims import KERNEL_CHOICE
 from hpcai.claims.memory_claims import MEMORY
+from hpcai.claims.pipeline_claims import PIPELINED
 from hpcai.claims.preflight_claims import PRECISION, PREPARATION, STAGE, kernels_claims
 from hpcai.claims.processor_claims import processor_claims
 from hpcai.claims.stopped_claims import stopped_curve, stopped_work
@@ -183,6 +185,8 @@ CLAIMS: Claims = (
         *PRECISION,
         *processor_claims(PREPARATION),
         *EXECUTION,
+        *EXCHANGE,
+        *PIPELINED,
         *MEMORY,
         *LOADING,
         *ROW_TELEMETRY,

@@ -148,7 +148,8 @@ def model_training(case: Case, group: Group, device: torch.device, dataset: Text
     loader: Any = Loader(dataset.train, device, batch=recipe.batch)
     validation: Any = evaluation_of(dataset.validation, group, device, recipe.batch)
     shard = Shard(draws.size, group.place.replica, group.divided.replicas, recipe.batch)
-    execution = execution_of(case, group, device, module, dataset.number_of_classes)
+    outputs = dataset.shape[-1], dataset.number_of_classes
+    execution = execution_of(case, group, device, module, outputs)
     share_numbers(state, execution, module, group, device)
     known = rounding_allowance(case.precision, case.kernels, shards=group.divided.shards)
     training = Training(state, execution, recipe, draws, shard, loader, validation, group, seed, known)
