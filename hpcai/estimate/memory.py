@@ -23,6 +23,7 @@ from hpcai.gradients.wires import WIRES
 from hpcai.inputfile.split import chunks_of, cut_of, split_of
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Conv, Dense
+from hpcai.networks.sequences import CausalAttention
 from hpcai.opcount.stages import parts_of
 from hpcai.update_rules import rule_of
 from hpcai.update_rules.rule import UpdateRule
@@ -36,6 +37,7 @@ BATCHES_BEHIND = 3  # additional on a GPU: batches submitted ahead of execution 
 FRAGMENTATION, PROFILED_FRAGMENTATION = 1.5, 0.6
 PROFILED_LAYER = MIB // 4  # bytes of the profiler's records for a layer's operators
 PROFILED_AGAIN = MIB // 10  # for each further micro-batch
+PROFILED_BLOCK = 7 * MIB // 4  # and of a decoder's block: 600 operators in 10 layers, where a ResNet's have 17 each
 # Bytes of Python and torch: hooks, autograd nodes, oneDNN kernels; of the data's second reader and the verification of
 # files, which leave 10 to 14 MiB in pieces.
 SMALL_OBJECTS = 38 * MIB
@@ -132,7 +134,7 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
             _compared_bytes(rule, max(graph.parameters.values())),
         ),
         "residuals": max(checked, _summed(parameters, replicas), _probed(graph, settings, facts)),
-        "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + _profiled(len(graph.layers), chunks),
+        "profile": 0 if on_gpu else round(PROFILED_FRAGMENTATION * step) + _profiled(graph, chunks),
         "restoring": state,
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }
@@ -193,9 +195,10 @@ def _carried(settings: Mapping[str, Any], parameters: int) -> int:
     return WIRES[settings["WIRE"]]().carried_bytes(parameters) * (split_of(settings).replicas > 1)
 
 
-def _profiled(layers: int, chunks: int) -> int:
+def _profiled(graph: Graph, chunks: int) -> int:
     """Records of a step of so many micro-batches."""
-    return layers * (PROFILED_LAYER + (chunks - 1) * PROFILED_AGAIN)
+    layers, blocks = len(graph.layers), sum(isinstance(layer.op, CausalAttention) for layer in graph.layers)
+    return layers * PROFILED_LAYER + (chunks - 1) * (layers * PROFILED_AGAIN + blocks * PROFILED_BLOCK)
 
 
 def _connections(on_gpu: bool) -> int:

@@ -24,14 +24,18 @@ class GaussianLinear(nn.Linear):
 class SharedEmbedding(GaussianLinear):
     """Weights [symbols, features] read in two ways: by the embedding and by the output layer.
 
-    Symbols float or int [N, 1, 1, S] become their rows [N, S, features]; rows [N, S, features] their products with all
-    symbols.
+    Symbols float or int [N, 1, 1, S] become their rows [N, S, features], in the type of products, in which all rows
+    between layers are; rows [N, S, features] their products with all symbols.
     """
 
     def forward(self, x: Tensor) -> Tensor:
-        if self.looks_up(x):
-            return functional.embedding(x[:, 0, 0].long(), self.weight)
-        return super().forward(x)
+        return self.rows(x) if self.looks_up(x) else super().forward(x)
+
+    def rows(self, symbols: Tensor) -> Tensor:
+        """The rows of symbols."""
+        device, kind = symbols.device.type, self.weight.dtype
+        mixed = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else kind
+        return functional.embedding(symbols[:, 0, 0].long(), self.weight).to(mixed)
 
     @staticmethod
     def looks_up(x: Tensor) -> bool:

@@ -6,6 +6,7 @@ from functools import partial
 from torch import Tensor, nn
 
 from hpcai.kernels import operators
+from hpcai.models.sequence_layers import SharedEmbedding
 
 
 def quantise(module: nn.Module) -> None:
@@ -34,6 +35,8 @@ def _convolved(part: nn.Conv2d, custom: frozenset[str], images: Tensor) -> Tenso
 
 
 def _multiplied(part: nn.Linear, custom: frozenset[str], rows: Tensor) -> Tensor:
+    if isinstance(part, SharedEmbedding) and part.looks_up(rows):
+        return part.rows(rows)
     y = operators.dense_int8(rows, part.weight, custom)
     # y is a view of one of several results: autograd forbids changing it in place
     return y if part.bias is None else y + part.bias
