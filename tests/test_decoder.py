@@ -2,6 +2,7 @@
 
 import pytest
 import torch
+from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
@@ -13,6 +14,7 @@ from hpcai.networks.decoder import DECODERS
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Dense
 from hpcai.opcount import count
+from hpcai.train import precision
 
 BATCH, SYMBOLS = 2, 256
 LARGE = ("decoder24x1024", "decoder32x4096")
@@ -85,6 +87,23 @@ def test_the_output_has_the_weights_of_the_embedding() -> None:
     network = build(graph, 1)
     assert [name for name, _ in network.named_children()].count("embedding") == 1
     assert "output" not in dict(network.named_children()) and "output" not in graph.parameters
+
+
+@pytest.mark.parametrize("name", ["bf16", "fp16", "pure16", "halffp16", pytest.param("int8", marks=pytest.mark.slow)])
+def test_every_precision_maps_symbols_to_fp32_logits_with_nearly_the_gradients_of_fp32(name: str) -> None:
+    """Rows of the embedding have the type of products, in which stages send them."""
+    found = {}
+    for each in ("fp32", name):
+        module = build(graph_of("decoder2x64"), 1)
+        precision.apply(each, module, torch.device("cpu"))
+        rows: list[torch.Tensor] = []
+        module.embedding.register_forward_hook(lambda part, given, output, rows=rows: rows.append(output))
+        logits = module(symbols(24))
+        assert logits.dtype == torch.float32 and rows[0].dtype == precision.kind_of(each)
+        functional.cross_entropy(logits.flatten(0, 1), symbols(24, 2).flatten().long()).backward()
+        found[each] = {key: value.grad.float() for key, value in module.named_parameters()}
+    worst = max(float((found[name][key] - exact).norm() / exact.norm()) for key, exact in found["fp32"].items())
+    assert 0 < worst < 0.1
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,17 @@ def test_a_divided_model_has_the_same_curve(tmp_path: Path) -> None:
     assert {test["verdict"] for test in run.tests} == {"PASSED"}
 
 
+@pytest.mark.exhaustive
+@needs_mpirun
+def test_every_precision_by_data_and_by_stages_with_clipped_gradients(tmp_path: Path) -> None:
+    precisions = "bf16,fp16,pure16,halffp16,int8"
+    settings = ["DEGREE=2", "PARALLEL=data,pipeline", f"PRECISION={precisions}", "CLIP=1"]
+    run = Run(tmp_path, INPUT.format(dataset="generated"), 2, *settings)
+    assert_sound(run)
+    assert {test["tv"][4:6] for test in run.tests} == {f"{letter}{way}" for letter in "BHPFI" for way in "13"}
+    assert {test["verdict"] for test in run.tests} == {"PASSED"}
+
+
 def check(settings: list[str]) -> None:
     """Read the input with changed settings, and check its cases."""
     problem = parse(INPUT.format(dataset="generated").encode(), settings, 2, lambda spec: None, "input.dat")
@@ -142,7 +153,9 @@ def check(settings: list[str]) -> None:
     ("settings", "words"),
     [
         (["NETWORK=resnet8"], "NETWORK: resnet8 is unknown.*decoder4x128"),
-        (["PRECISION=int8"], "PRECISION: int8 is unknown.*fp32"),
+        (["PRECISION=int8", "PARALLEL=tensor", "DEGREE=2"], "PRECISION int8: bytes have one scale a tensor"),
+        (["PRECISION=int8", "KERNELS=auto"], "KERNELS auto with PRECISION int8"),
+        (["PARALLEL=pipeline", "DEGREE=2", "KERNELS=auto"], "KERNELS auto: layers are timed in a step of the whole"),
         (["COMPILE=torch"], "COMPILE"),
         (["TARGET=9"], "TARGET: 9 is out of range.*8.0"),
         (["CLASSES=10"], "CLASSES: 10 is out of range"),

@@ -33,9 +33,9 @@ class SharedEmbedding(GaussianLinear):
 
     def rows(self, symbols: Tensor) -> Tensor:
         """The rows of symbols."""
-        device, kind = symbols.device.type, self.weight.dtype
-        mixed = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else kind
-        return functional.embedding(symbols[:, 0, 0].long(), self.weight).to(mixed)
+        found, device = functional.embedding(symbols[:, 0, 0].long(), self.weight), symbols.device.type
+        mixed = torch.amp.is_autocast_available(device) and torch.is_autocast_enabled(device)
+        return found.to(torch.get_autocast_dtype(device)) if mixed else found
 
     @staticmethod
     def looks_up(x: Tensor) -> bool:

@@ -27,7 +27,6 @@ WORKLOAD = Workload(
             "VARIANT": {"choices": ("v1.5",), "help": "of residual networks only"},
             "RESOLUTION": {"low": 8, "high": 8192, "help": "S: bytes of a sequence that predict the next ones"},
             "CLASSES": {"low": 256, "high": 256, "help": "values of a byte"},
-            "PRECISION": {"choices": ("fp32", "tf32", "fp16", "bf16", "pure16", "halffp16")},
             "TARGET": {"high": 8.0, "help": "quality target in bits per byte"},
         },
     ),
