@@ -39,6 +39,4 @@ def _multiplied(part: nn.Linear, custom: frozenset[str], rows: Tensor) -> Tensor
         return part.rows(rows)
     y = operators.dense_int8(rows, part.weight, custom)
     # y is a view of one of several results: autograd forbids changing it in place, as the sum after a table does
-    if part.bias is not None:
-        return y + part.bias
-    return y.clone() if y.ndim == 3 else y
+    return (y.clone() if y.ndim == 3 else y) if part.bias is None else y + part.bias
