@@ -184,8 +184,9 @@ def test_the_simple_pass_of_replays_gives_the_same_gradients() -> None:
         assert worst_difference(case, group, module, exact) == 0.0
         assert abs(float(loss) - expected) < 1e-6, "the loss is on all stages"
         with torch.inference_mode():
-            logits = execution.network.eval()(x)
-            assert torch.equal(logits, exact.eval()(x)) == (group.place.stage == ranks - 1) or ranks == 1
+            logits, whole = execution.network.eval()(x), exact.eval()(x)
+        if group.place.stage == ranks - 1:  # but for rounding: with AVX-512 it depends on the layout of the input
+            torch.testing.assert_close(logits, whole, rtol=1e-5, atol=1e-5)
     group.free()
 
 
