@@ -36,7 +36,6 @@ ALLOWED: dict[Place, str] = {
     ("comm/world.py", "bind_to_processors", "gather_all"): NODE,
     ("comm/world.py", "gather_all", "allgather"): "whoever calls gather_all is in this list",
     ("comm/world.py", "gather_listed", "gather_all"): LIST,
-    ("comm/stage_links.py", "add_up", "reduce"): TENSORS,
     ("data/pack/check.py", "print_differences", "allgather"): PACKING,
     ("data/pack/resume.py", "_damaged", "allgather"): PACKING,
     ("data/pack/source.py", "_scanned", "allgather"): PACKING,
