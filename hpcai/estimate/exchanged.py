@@ -40,7 +40,7 @@ def crossing_bytes(graph: Graph, batch: int, element: int) -> int:
 
 def tied_bytes(whole: Graph, graph: Graph, element: int) -> int:
     """Bytes of a gradient that another stage sends, of weights which it has as well, and of the sum of both."""
-    lender, there = {layer.name: layer.shares or layer.name for layer in whole.layers}, {*graph.places}
-    own = {lender[name] for name in graph.parameters}
-    elsewhere = {lender[name] for name in whole.weights if name not in there}
+    lenders, there = {layer.name: layer.lender for layer in whole.layers}, {*graph.places}
+    own = {lenders[name] for name in graph.parameters}
+    elsewhere = {lenders[name] for name in whole.weights if name not in there}
     return 2 * element * sum(whole.parameters[name] for name in own & elsewhere)

@@ -159,7 +159,7 @@ def _executable(step: PlannedLayer, index: dict[str, int], exchanges: Exchanges)
     layer = step.layer
     inputs = sorted(layer.inputs, key=lambda name: name != step.overwrites)  # the overwritten input comes first
     function = collective(layer.op, exchanges) or _function(layer.op, step.overwrites is not None)
-    module = layer.shares or layer.name
+    module = layer.lender
     return module, function, [index[n] for n in inputs], index[layer.name], [index[n] for n in step.frees]
 
 

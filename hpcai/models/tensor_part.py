@@ -28,7 +28,7 @@ def build_part(whole: Graph, part: TensorPart, seed: int) -> Network:
 
 def fill(network: Layers, whole: Graph, part: TensorPart, generator: torch.Generator) -> None:
     """Initialise a part's parameters and statistics from those of the whole network's layers."""
-    having = {layer.shares or layer.name: layer.name for layer in whole.layers if layer.name in part.graph.parameters}
+    having = {layer.lender: layer.name for layer in whole.layers if layer.name in part.graph.parameters}
     for layer in whole.layers:
         if layer.name in whole.parameters:  # drawn by every rank, so that each layer gets the same numbers
             drawn = submodule(layer.op, whole.shapes[layer.inputs[0]]).to_empty(device="cpu")

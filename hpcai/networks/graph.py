@@ -27,6 +27,11 @@ class Layer:
     inputs: tuple[str, ...] = ()
     shares: str = ""
 
+    @property
+    def lender(self) -> str:
+        """The layer whose weights this one computes with: the one that it shares them with, or itself."""
+        return self.shares or self.name
+
 
 @dataclass(frozen=True)
 class Graph:

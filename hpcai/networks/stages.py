@@ -57,11 +57,11 @@ def _with_copies(layers: Sequence[Layer]) -> Iterator[Layer]:
 
 def tied(graph: Graph, stages: Sequence[Graph]) -> tuple[Tied, ...]:
     """The weights of a network of which several of its stages have a copy."""
-    lender = {layer.name: layer.shares or layer.name for layer in graph.layers}
+    lenders = {layer.name: layer.lender for layer in graph.layers}
     found: dict[str, dict[int, str]] = {name: {} for name in graph.parameters}
     for number, stage in enumerate(stages):
         for name in stage.parameters:
-            found[lender[name]][number] = name
+            found[lenders[name]][number] = name
     return tuple(Tied(weights, layers) for weights, layers in found.items() if len(layers) > 1)
 
 

@@ -38,5 +38,5 @@ def _multiplied(part: nn.Linear, custom: frozenset[str], rows: Tensor) -> Tensor
     if isinstance(part, SharedEmbedding) and part.looks_up(rows):
         return part.rows(rows)
     y = operators.dense_int8(rows, part.weight, custom)
-    # y is a view of one of several results: autograd forbids changing it in place, as the sum after a table does
-    return (y.clone() if y.ndim == 3 else y) if part.bias is None else y + part.bias
+    # y is a view of one of several results: autograd forbids changing it in place, as a sum that follows does
+    return y.clone() if part.bias is None else y + part.bias
