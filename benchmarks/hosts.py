@@ -86,7 +86,10 @@ def open_mpi(folder: Path, *flags: str) -> Launcher:
     def options(remote: str, hosts: str) -> list[str]:
         # The daemons name their folders by host and user, and all hosts have one /tmp.
         own = ["--prtemca", "prte_tmpdir_base", str(Path(remote).parent)]
-        return ["--prtemca", "plm_ssh_agent", remote, *own, "--host", hosts, "--map-by", "slot:oversubscribe", *flags]
+        # Linux 6.18 schedules sessions as groups, and starved one of two that yield on the same processors for minutes.
+        one_session = ["--leave-session-attached"]
+        place = ["--host", hosts, "--map-by", "slot:oversubscribe"]
+        return ["--prtemca", "plm_ssh_agent", remote, *own, *one_session, *place, *flags]
 
     return Launcher(str(folder / "bin/mpirun"), str(folder / "bin/python"), options, "Open MPI")
 
