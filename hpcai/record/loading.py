@@ -5,11 +5,12 @@ refused while the text is read.
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from msgspec import ValidationError, convert, structs
+import msgspec
+from msgspec import DecodeError, Raw, ValidationError, convert, structs
 
 from hpcai.errors import InputError
 from hpcai.record import keys
@@ -17,7 +18,8 @@ from hpcai.record.entry import Entry
 from hpcai.record.older import READ, is_older, upgraded
 from hpcai.record.plain import Json
 from hpcai.record.record import Record
-from hpcai.record.result import Result
+from hpcai.record.result import SCHEMA, Result
+from hpcai.record.sharing import shared
 from hpcai.workloads import registry
 
 
@@ -35,7 +37,7 @@ def read(path: Path) -> Json:
 def document_of(text: str | bytes, place: str) -> Json:
     """The JSON object of a result's text; InputError as `read` raises it."""
     try:
-        stored = json.loads(text, object_pairs_hook=_object, parse_constant=_refused)
+        stored = _parsed(text)
     except (ValueError, RecursionError) as error:
         raise _no_json(place, error) from None
     schema = stored.get("schema") if isinstance(stored, dict) else None
@@ -47,6 +49,11 @@ def document_of(text: str | bytes, place: str) -> Json:
 
 def _no_json(place: str, error: Exception) -> InputError:
     return InputError(f"{place} is not JSON: {error}")
+
+
+def _parsed(text: str | bytes | Raw) -> Any:
+    read = bytes(text) if isinstance(text, Raw) else text
+    return json.loads(read, object_pairs_hook=_object, parse_constant=_refused)
 
 
 def _object(pairs: list[tuple[str, Any]]) -> Json:
@@ -64,6 +71,17 @@ def _refused(constant: str) -> None:
 def load(path: Path) -> Result:
     """The result in a file; InputError names the first place that violates the records."""
     return result_of(read(path))
+
+
+def load_in_parts(path: Path) -> Result | None:
+    """The result in a file of this schema, read one test at a time; None for any other file, of which `load` tells."""
+    try:
+        members: Mapping[str, Raw] = msgspec.json.decode(path.read_bytes(), type=dict[str, Raw])
+        document = {name: _parsed(value) for name, value in members.items() if name != "tests"}
+        document["tests"] = msgspec.json.decode(members["tests"], type=list[Raw])
+        return result_of(document) if document["schema"] == SCHEMA else None
+    except (InputError, DecodeError, OSError, ValueError, RecursionError, LookupError):
+        return None
 
 
 def result_of(document: Json) -> Result:
@@ -104,7 +122,11 @@ def _check_best(found: Result, older: bool) -> None:
 def _entries(found: Any, place: str) -> tuple[Any, ...]:
     if not isinstance(found, list):
         raise InputError(f"{place}: not a list")
-    return tuple(entry_of(value, f"{place}[{index}]") for index, value in enumerate(found))
+    made: list[Any] = []
+    for index, value in enumerate(found):
+        entry = entry_of(_parsed(value) if isinstance(value, Raw) else value, f"{place}[{index}]")
+        made.append(shared(entry, made[-1] if made else None))
+    return tuple(made)
 
 
 def entry_of(document: Any, place: str = "") -> Entry:

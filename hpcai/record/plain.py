@@ -1,7 +1,9 @@
-"""Records as plain JSON values: canonical text and digest."""
+"""Records as plain JSON values: text and digest, made in parts, so that a long result is never held as one document."""
 
 import hashlib
 import json
+from collections.abc import Collection, Iterable, Iterator
+from operator import itemgetter
 from typing import Any, TypeVar
 
 from msgspec import convert, to_builtins
@@ -27,12 +29,57 @@ def checked(record: R) -> R:
 
 
 def text(record: Record) -> str:
-    """The record as text of a file. ValueError for a number that is not finite."""
-    return json.dumps(to_builtins(record), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    """The text of a file with the record. ValueError for a number that is not finite."""
+    return "".join(text_parts(record))
 
 
-def digest(document: Json) -> str:
-    """SHA-256 (hexadecimal) of a JSON document without its `digest`: keys sorted, no blanks, UTF-8."""
-    bare = {key: value for key, value in document.items() if key != "digest"}
-    canonical = json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return hashlib.sha256(canonical.encode()).hexdigest()
+def text_parts(record: Record) -> Iterator[str]:
+    """The text of a file with the record, in parts: an item of a list at a time."""
+    for number, (name, value) in enumerate(_members(record)):
+        yield f'{"," if number else "{"}\n "{name}": '
+        if isinstance(value, tuple) and value:
+            for index, item in enumerate(value):
+                yield f"{',' if index else '['}\n  {_indented(item, 2)}"
+            yield "\n ]"
+        else:
+            yield _indented(value, 1)
+    yield "\n}\n"
+
+
+def digest(document: Json | Record, without: Collection[str] = ("digest",)) -> str:
+    """SHA-256 (hexadecimal) of a JSON document without some of its members: keys sorted, no blanks, UTF-8."""
+    total = hashlib.sha256()
+    bare = {name: value for name, value in _members(document) if name not in without}
+    for part in _canonical_parts(bare):
+        total.update(part.encode())
+    return total.hexdigest()
+
+
+def _canonical_parts(document: Json) -> Iterator[str]:
+    yield "{"
+    for number, (name, value) in enumerate(sorted(document.items(), key=itemgetter(0))):
+        yield f"{',' if number else ''}{_canonical(name)}:"
+        if isinstance(value, tuple | list) and value:
+            yield from (f"{',' if index else '['}{_canonical(item)}" for index, item in enumerate(value))
+            yield "]"
+        else:
+            yield _canonical(value)
+    yield "}"
+
+
+def _members(document: Json | Record) -> Iterable[tuple[str, Any]]:
+    """Names and values of the outermost object."""
+    if isinstance(document, Record):
+        return ((name, getattr(document, name)) for name in document.__struct_fields__)
+    return document.items()
+
+
+def _canonical(value: Any) -> str:
+    bare = to_builtins(value, str_keys=True)
+    return json.dumps(bare, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+
+
+def _indented(value: Any, depth: int) -> str:
+    """JSON text of a value that lies in so many others; a string has no line break in it."""
+    written = json.dumps(to_builtins(value), indent=1, ensure_ascii=False, allow_nan=False)
+    return written.replace("\n", "\n" + " " * depth)

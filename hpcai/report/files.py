@@ -1,12 +1,13 @@
 """The files of a result folder: report.txt, result.json, tables, series, each replaced as a whole; SHA256SUMS last."""
 
+from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from hpcai import mllog
 from hpcai.errors import HpcaiError
-from hpcai.record.plain import text as text_of
+from hpcai.record.plain import text_parts
 from hpcai.record.result import Result
 from hpcai.report import series
 from hpcai.report.banner import banner
@@ -63,10 +64,15 @@ def names() -> list[str]:
     return [*found, *(name for part in parts if part for name in part.TEXTS)]
 
 
-def contents(result: Result) -> dict[str, bytes]:
-    """Contents by name of all files, result.json last."""
+def contents(result: Result) -> dict[str, Iterable[bytes]]:
+    """Contents by name of all files, in parts, result.json last."""
     found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
-    return {name: data for name, data in found.items() if data} | {RESULT: text_of(result).encode()}
+    return {name: [data] for name, data in found.items() if data} | {RESULT: result_parts(result)}
+
+
+def result_parts(result: Result) -> Iterator[bytes]:
+    """The content of result.json, in parts."""
+    return (part.encode() for part in text_parts(result))
 
 
 def write(folder: Path, result: Result, known: Digests | None = None) -> None:

@@ -1,7 +1,7 @@
 """Replacing files: a reader sees the old or the new file, whole; several files with their SHA256SUMS last."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from hashlib import sha256
 from pathlib import Path
@@ -22,20 +22,21 @@ def replace(path: Path, data: bytes) -> None:
     except OSError as error:
         raise _refused(path, error) from None
     if not written_into:
-        _put(_staged(path, data), path)
+        _put(_staged(path, [data])[0], path)
 
 
-def publish(folder: Path, contents: Mapping[str, bytes], others: Mapping[str, str]) -> None:
+def publish(folder: Path, contents: Mapping[str, Iterable[bytes]], others: Mapping[str, str]) -> None:
     """Replace files of a folder, and SHA256SUMS last. HpcaiError if they cannot be written.
 
-    others: SHA-256 by path of all other files of the folder. Until everything new is on the disk, nothing is replaced.
+    contents: by name, in parts. others: SHA-256 by path of all other files of the folder. Until everything new is on
+    the disk, nothing is replaced.
     """
-    sums = checksums.text({**others, **{name: sha256(data).hexdigest() for name, data in contents.items()}})
     staged: dict[Path, Path] = {}
+    digests = dict(others)
     try:
-        for name, data in contents.items():
-            staged[folder / name] = _staged(folder / name, data)
-        _put(_staged(folder / checksums.NEXT, sums.encode()), folder / checksums.NEXT)
+        for name, parts in contents.items():
+            staged[folder / name], digests[name] = _staged(folder / name, parts)
+        replace(folder / checksums.NEXT, checksums.text(digests).encode())
     except HpcaiError:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)
@@ -45,20 +46,22 @@ def publish(folder: Path, contents: Mapping[str, bytes], others: Mapping[str, st
     _put(folder / checksums.NEXT, folder / checksums.NAME)
 
 
-def _staged(path: Path, data: bytes) -> Path:
-    """A temporary file beside a path, with the data on the disk."""
-    temporary = path.with_name(f".{path.name}")
+def _staged(path: Path, parts: Iterable[bytes]) -> tuple[Path, str]:
+    """A temporary file beside a path, with the data on the disk; and the SHA-256 of the data."""
+    temporary, total = path.with_name(f".{path.name}"), sha256()
     try:
         descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666)
         with os.fdopen(descriptor, "wb") as file:
-            file.write(data)
+            for part in parts:
+                file.write(part)
+                total.update(part)
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
         with suppress(OSError):
             temporary.unlink()
         raise _refused(path, error) from None
-    return temporary
+    return temporary, total.hexdigest()
 
 
 def _put(temporary: Path, path: Path) -> None:

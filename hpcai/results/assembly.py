@@ -14,6 +14,7 @@ from hpcai.record.machine import Environment
 from hpcai.record.plain import checked
 from hpcai.record.record import Record
 from hpcai.record.result import BrokenOff, Result
+from hpcai.record.sharing import shared
 from hpcai.results.claim import Subject, violated
 from hpcai.results.layers import at_level
 from hpcai.results.measured import Before, Measured
@@ -28,6 +29,7 @@ def enter(result: Result, case: Case, measured: Measured) -> tuple[Result, Entry
     entry = with_claims(case, checks.build(case, measured, before), result.environment)
     entry = checked(at_level(entry, case, result.environment))
     if isinstance(entry, Row):
+        entry = shared(entry, result.tests[-1] if result.tests else None)
         return structs.replace(result, tests=(*result.tests, entry)), entry
     member = registry.workload(case.workload).rows
     rows = (*getattr(result, member), *map(checked, checks.rows(case, measured.raw))) if member else ()

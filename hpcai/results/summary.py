@@ -6,7 +6,7 @@ from msgspec import convert, structs
 
 from hpcai.formulas import eligibility
 from hpcai.record.entry import Row
-from hpcai.record.plain import checked, digest, plain
+from hpcai.record.plain import checked, digest
 from hpcai.record.record import Level
 from hpcai.record.result import Best, Result, RunCeilings, Summary
 from hpcai.results.repetitions import repeatability, repetitions
@@ -22,7 +22,7 @@ def sealed(result: Result, planned: int) -> Result:
     """The result with its summary and digest; `planned` is the number of tests in the input."""
     bare = structs.replace(result, summary=None, digest=None)
     whole = structs.replace(bare, summary=checked(summarise(bare, planned)))
-    return structs.replace(whole, digest=digest(plain(whole)))
+    return structs.replace(whole, digest=digest(whole))
 
 
 def summarise(result: Result, planned: int) -> Summary:
@@ -30,7 +30,6 @@ def summarise(result: Result, planned: int) -> Summary:
     ended = [*result.tests, *result.tables]
     passed = sum(entry.verdict == "PASSED" for entry in ended)
     overall = eligibility.worst(_statuses(result, len(ended), planned))
-    document = {name: value for name, value in plain(result).items() if name != "summary"}
     return Summary(
         complete=len(ended) == planned,
         planned=planned,
@@ -44,7 +43,7 @@ def summarise(result: Result, planned: int) -> Summary:
         ceilings=run_ceilings(result),
         repeatability=repeatability(result.tests),
         level=convert(result.input.run["LEVEL"].value, Level),
-        fingerprint=digest(document),
+        fingerprint=digest(result, ("summary", "digest")),
     )
 
 

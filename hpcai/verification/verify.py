@@ -3,7 +3,7 @@
 Raw measurements must also fulfil the claims of their workload (hpcai.results.claim).
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from math import inf
 from pathlib import Path
 
@@ -15,10 +15,10 @@ from hpcai.errors import HpcaiError
 from hpcai.inputfile import Case
 from hpcai.machine import program_source
 from hpcai.record.entry import Entry
-from hpcai.record.loading import load, read
+from hpcai.record.loading import load, load_in_parts, read
 from hpcai.record.loading import result_of as loaded
 from hpcai.record.older import as_older, is_older, upgraded
-from hpcai.record.plain import plain
+from hpcai.record.plain import Json, plain
 from hpcai.record.problem import input_of, problem_of
 from hpcai.record.result import BrokenOff, Result
 from hpcai.report import files, series
@@ -55,24 +55,40 @@ def _differences(path: Path, most_bytes: float) -> list[str]:
         return linked
     if interrupted := folder.interruption(path.parent):
         return [interrupted]
-    document = read(path)
-    try:
-        stored = loaded(document)
-    except HpcaiError as error:
-        return [str(error)]
+    document = None
+    if (stored := load_in_parts(path)) is None:
+        document = read(path)
+        try:
+            stored = loaded(document)
+        except HpcaiError as error:
+            return [str(error)]
     try:
         if linked := folder.linked(path, beside(stored)):
             return linked
         made = rebuilt(stored)
-        expected = as_older(plain(made), document) if is_older(document) else plain(made)
-        different = differences_of(upgraded(document), expected)
-        files_differ = _file_differences(path.parent, made, rendered=not is_older(document))
+        different = _of_document(path, document, made)
+        files_differ = _file_differences(path.parent, made, rendered=document is None or not is_older(document))
         listed = folder.differences(path, beside(stored), most_bytes)
         return [*different, *contradictions(stored), *files_differ, *listed]
     except UNFIT as error:
         return [f"the result cannot be made again: {type(error).__name__}: {error}"]
     except HpcaiError as error:
         return [f"the result cannot be made again: {error}"]
+
+
+def _of_document(path: Path, document: Json | None, made: Result) -> Iterator[str]:
+    """Differences of a result's document, None if it was read in parts, from the result that was made again."""
+    if document is None and _holds(path, files.result_parts(made)):
+        return
+    document = document or read(path)
+    expected = as_older(plain(made), document) if is_older(document) else plain(made)
+    yield from differences_of(upgraded(document), expected)
+
+
+def _holds(path: Path, parts: Iterable[bytes]) -> bool:
+    """Whether a file has exactly this content."""
+    with path.open("rb") as file:
+        return all(file.read(len(part)) == part for part in parts) and not file.read(1)
 
 
 def beside(result: Result) -> list[str]:
