@@ -21,7 +21,7 @@ from hpcai.errors import DataError
 def test_images_and_labels_are_those_of_the_shards():
     folder = packed_set()
     data = catalog.open_dataset(f"imagenet:{folder}")
-    assert (data.name, data.shape, data.classes) == ("imagefolder-4", (3, 224, 224), 4)
+    assert (data.name, data.shape, data.classes) == (f"imagefolder-4-{data.fingerprint[:8]}", (3, 224, 224), 4)
     assert (len(data.train), len(data.validation), data.target) == (24, 8, 0.763)
     assert data.fingerprint == json.loads((folder / "index.json").read_text())["fingerprint"]
     for split, name in ((data.train, "train"), (data.validation, "validation")):
@@ -193,7 +193,8 @@ def test_the_program_trains_on_a_packed_set(tmp_path):
     (test,) = json.loads(path.read_text())["tests"]
     assert test["verdict"] == "PASSED"
     data = test["raw"]["dataset"]
-    assert (data["name"], data["shape"], data["training_samples"]) == ("imagefolder-4", [3, 224, 224], 24)
+    name = f"imagefolder-4-{data['fingerprint'][:8]}"
+    assert (data["name"], data["shape"], data["training_samples"]) == (name, [3, 224, 224], 24)
     assert "UNOFFICIAL" in done.stdout and "official imagenet" in done.stdout
 
 

@@ -31,6 +31,7 @@ FULL = {
     "validation_samples": 10_000,
 }
 NUMBERS = "dataset: as many samples as its name says"
+NAMED = "dataset: imagenet, or named after its content"
 IMAGENET = "dataset: imagenet has its samples and classes"
 OFFICIAL = {
     "name": "imagenet",
@@ -130,7 +131,8 @@ def test_complete_published_sets_violate_no_claim() -> None:
         (NUMBERS, "fashion:full", FULL, {"validation_samples": 9_999}, {}),
         (NUMBERS, "fashion:x", FULL, {"training_samples": 10**6}, {"SAMPLES": 10**6}),
         ("dataset: images of 3 x 224 x 224", "imagenet:x", OFFICIAL, {"shape": [3, 448, 448]}, {"RESOLUTION": 448}),
-        ("dataset: imagenet, or named after its classes", "imagenet:x", OFFICIAL, {"name": "imagefolder-10"}, {}),
+        (NAMED, "imagenet:x", OFFICIAL, {"name": "imagefolder-10"}, {}),
+        (NAMED, "imagenet:x", OFFICIAL, {"name": "imagefolder-1000-00000000"}, {}),
         (IMAGENET, "imagenet:x", OFFICIAL, {"training_samples": 1}, {}),
         (IMAGENET, "imagenet:x", OFFICIAL, {"classes": 10}, {}),
     ],

@@ -59,7 +59,7 @@ def image_data(where: str = "raw.") -> tuple[Claim, ...]:
         ),
         claim(FILES, "dataset: as many samples as its name says", _fashion_size, "validation_samples", 9, "files"),
         claim(PACKED, "dataset: images of 3 x 224 x 224", _packed_shape, "shape", [3, 448, 448], "packed"),
-        claim(PACKED, "dataset: imagenet, or named after its classes", _packed_name, "name", "fashion", "packed"),
+        claim(PACKED, "dataset: imagenet, or named after its content", _packed_name, "name", "imagefolder-4", "packed"),
         claim(PACKED, "dataset: imagenet has its samples and classes", _packed_size, "training_samples", 9, "packed"),
     )
 
@@ -99,7 +99,7 @@ def _packed_shape(case: Case, data: Dataset) -> bool:
 
 
 def _packed_name(case: Case, data: Dataset) -> bool:
-    return data.name in (PACKED, f"imagefolder-{data.classes}")
+    return data.name in (PACKED, packed_images.folder_name(data.classes, data.fingerprint))
 
 
 def _packed_size(case: Case, data: Dataset) -> bool:

@@ -32,11 +32,13 @@ from hpcai.data.image_shards import (
 from hpcai.data.philox import Integers
 from hpcai.data.random_crops import Crops
 from hpcai.errors import DataError
+from hpcai.formulas.official_rules import IMAGES
 
 Words = NDArray[np.uint32]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGET = 0.763
+IN_NAME = 8  # digits of the fingerprint
 CROPS = Crops(side=SIDE, evaluated=224)
 SAMPLES = {TRAIN: 1_281_167, VALIDATION: 50_000}
 CLASSES, FIRST_CLASS, LAST_CLASS = 1000, "n01440764", "n15075141"
@@ -49,19 +51,25 @@ def open_packed(folder: Path, samples: int = 0) -> Dataset:
     """
     index = read_index(folder)
     train, validation = (PackedSplit(folder, index.split(name), len(index.classes)) for name in (TRAIN, VALIDATION))
+    fingerprint = _fingerprint(index, samples)
     return Dataset(
-        name="imagenet" if is_official(index, validation.classes) else f"imagefolder-{len(index.classes)}",
+        name=IMAGES.dataset if is_official(index, validation.classes) else folder_name(len(index.classes), fingerprint),
         source=str(folder),
         shape=(CHANNELS, CROPS.evaluated, CROPS.evaluated),
         classes=len(index.classes),
         mean=MEAN,
         std=STD,
         target=TARGET,
-        fingerprint=_fingerprint(index, samples),
+        fingerprint=fingerprint,
         train=_chosen(train, samples, folder) if samples else train,
         validation=validation,
         crops=CROPS,
     )
+
+
+def folder_name(classes: int, fingerprint: str) -> str:
+    """The name of images in folders, another one of other images, since their accuracies cannot be compared."""
+    return f"imagefolder-{classes}-{fingerprint[:IN_NAME]}"
 
 
 def is_official(index: Index, validation_classes: Integers) -> bool:
