@@ -9,7 +9,7 @@ from result_with_tables import result_with_tables, with_tables
 
 from hpcai.record.loading import load, load_in_parts, result_of
 from hpcai.record.plain import digest, plain, text
-from hpcai.record.sharing import shared
+from hpcai.record.sharing import LONG, shared
 
 
 def test_equal_parts_are_the_same_objects_and_unequal_ones_stay() -> None:
@@ -27,6 +27,9 @@ def test_values_that_are_written_otherwise_are_not_shared() -> None:
     assert shared({"a": 1, "b": 2}, {"b": 2, "a": 1}) == {"a": 1, "b": 2}
     assert [*shared({"a": 1, "b": 2}, {"b": 2, "a": 1})] == ["a", "b"]
     assert shared((1, 2), (1, 2, 3)) == (1, 2) and shared((1, 2, 3), (1, 2)) == (1, 2, 3)
+    series = tuple(map(float, range(LONG + 1)))
+    again = (*map(float, range(LONG)), -0.0)
+    assert shared(tuple(map(float, series)), series) is series and shared(again, series) is again
     assert type(shared(1, True)) is int and type(shared(1, 1.0)) is int
 
 

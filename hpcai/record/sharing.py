@@ -6,6 +6,8 @@ from msgspec import structs
 
 from hpcai.record.record import Record
 
+LONG = 64  # items; a longer list, such as the series of telemetry, is shared as a whole or not at all
+
 
 def shared(new: Any, old: Any) -> Any:
     """A value of records, with parts of another one in the place of equal ones; it is written as the same text."""
@@ -13,13 +15,13 @@ def shared(new: Any, old: Any) -> Any:
         return new
     if isinstance(new, Record):
         return _of_record(new, old)
-    if isinstance(new, tuple):
+    if isinstance(new, tuple) and len(new) <= LONG:
         found = tuple(shared(*pair) for pair in zip(new, old, strict=False)) + new[len(old) :]
         return old if len(new) == len(old) and _are(found, old) else found
     if isinstance(new, dict):
         each = {name: shared(value, old.get(name)) for name, value in new.items()}
         return old if [*each] == [*old] and _are(each.values(), old.values()) else each
-    return old if repr(new) == repr(old) else new  # 0.0 is not -0.0
+    return old if new == old and repr(new) == repr(old) else new  # 0.0 is not -0.0
 
 
 def _of_record(new: Record, old: Record) -> Record:
