@@ -1,14 +1,14 @@
-"""A few of the kills of benchmarks/kills.py."""
+"""A dozen of the kills of benchmarks/kills.py."""
 
 from pathlib import Path
 
 import pytest
 from launch import ROOT, mpirun, run_job
 
-KILLS = 2  # of a mode; searches are killed in test_search_resume.py
+KILLS = 4  # of a mode; searches are killed in test_search_resume.py
 
 
-@pytest.mark.exhaustive
+@pytest.mark.slow
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: KILLS NOT TRIED")
 @pytest.mark.parametrize("case", ["models", "pipeline", "decoder"])
 def test_kills_are_resumed_with_the_identical_result(tmp_path: Path, case: str) -> None:
