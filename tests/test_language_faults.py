@@ -51,6 +51,7 @@ FOUND = {
 FOUND_IN_KERNELS = {
     "none": set(),
     "queries_and_keys_exchanged": {NETWORK, LOSS},
+    "gradient_of_keys_lost": {GRADIENT},
     "gradient_of_a_norm_lacks_a_term": {GRADIENT},
 }
 REPEATED = {DEVIATION, LOST}  # steps repeated by the vendor's kernels find faults of gradients as well

@@ -24,6 +24,7 @@ from hpcai.kernels.spec import fp32_tolerance
 from hpcai.machine import memory
 from hpcai.models.module import Layers
 from hpcai.networks.graph import Graph
+from hpcai.preflight.layer_vectors import Vectors, layer_vectors
 from hpcai.record.preflight import COMPARED_STEPS, ComparedLayer, ComparedLosses, EvaluatedLoss, VendorComparison
 from hpcai.results.vendor_comparison import finite, gradient_share, largest_difference, pixels, statistics_share
 from hpcai.train.loop import Training
@@ -31,7 +32,6 @@ from hpcai.train.objective import Classification
 from hpcai.train.providers import use_vendor
 
 Batch = tuple[Tensor, Tensor]
-Left = dict[str, Tensor]  # gradients and statistics of each layer, by its name; vectors
 
 Compared = TypeVar("Compared", bound=ComparedLosses)
 RATE = 0.1  # share of the recipe's peak rate: large enough to change the weights, too small to diverge
@@ -78,14 +78,10 @@ class _Trial:
         classifies = isinstance(self.training.objective, Classification)
         return losses | ({"evaluated": self.evaluated(batch)} if classifies else {})
 
-    def layer_vectors(self, batch: Batch) -> tuple[Left, Left]:
+    def layer_vectors(self, batch: Batch) -> tuple[Vectors, Vectors]:
         """Gradients and statistics of each layer after a pass."""
         self.step(batch)
-        gradients, statistics = {}, {}
-        for name, part in self.module.named_modules():
-            gradients[name] = [parameter.grad for parameter in part.parameters(recurse=False)]
-            statistics[name] = [buffer for buffer in part.buffers(recurse=False) if buffer.is_floating_point()]
-        return _concatenated(gradients), _concatenated(statistics)
+        return layer_vectors(self.module)
 
     def seconds(self, batch: Batch, device: torch.device) -> float:
         """Seconds of one forward and backward pass."""
@@ -199,10 +195,6 @@ def _compared_layer(name: str, vendor: Tensor, custom: Tensor, altered: list[Ten
         rounding=comm.allreduce(max(_norm(each.double() - vendor) for each in altered), MPI.MAX),
         norm=comm.allreduce(_norm(vendor.double()), MPI.MAX),
     )
-
-
-def _concatenated(parts: dict[str, list[Any]]) -> Left:
-    return {name: torch.cat([each.flatten() for each in tensors]) for name, tensors in parts.items() if tensors}
 
 
 def _norm(vector: Tensor) -> float:

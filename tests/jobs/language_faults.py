@@ -73,6 +73,20 @@ def queries_and_keys_exchanged() -> Fault:
     return replaced(attention_kernel, "forward", make)
 
 
+def gradient_of_keys_lost() -> Fault:
+    """The custom kernel of attention gives no gradient of the keys."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        def backward(ctx: Any, *gradients: Tensor) -> Any:
+            dx, *others = genuine(ctx, *gradients)
+            dx.chunk(3, -1)[1].zero_()
+            return dx, *others
+
+        return staticmethod(backward)
+
+    return replaced(sequences.CausalAttention, "backward", make)
+
+
 def gradient_of_a_norm_lacks_a_term() -> Fault:
     """The custom kernel of RMS norm takes the root mean square for a constant."""
 

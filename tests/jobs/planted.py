@@ -216,7 +216,7 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "variance_not_that_of_a_sample",
         ),
         "wrong_table": ("product",),
-        "language_faults": ("queries_and_keys_exchanged", "gradient_of_a_norm_lacks_a_term"),
+        "language_faults": ("queries_and_keys_exchanged", "gradient_of_keys_lost", "gradient_of_a_norm_lacks_a_term"),
     },
     "counts": {
         "training_faults": ("last_batch_credited_in_full",),
