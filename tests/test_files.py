@@ -78,7 +78,7 @@ def test_table_quotes_commas_and_leaves_unreached_values_empty() -> None:
     result = golden()
     result["tests"][0]["settings"]["DATASET"] = 'fashion:/a,"b"'
     result["tests"][1]["scores"]["time_to_quality"] = None
-    first, second = csv.DictReader(io.StringIO(files.texts(result_of(result))["result.csv"]))
+    first, second = csv.DictReader(io.StringIO("".join(files.texts(result_of(result))["result.csv"])))
     assert first["dataset"] == 'fashion:/a,"b"'
     assert second["time_to_quality"] == "" and first["time_to_quality"] != ""
 

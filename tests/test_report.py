@@ -35,7 +35,7 @@ def test_the_report_of_the_stored_result() -> None:
 
 
 def test_the_table_of_the_stored_result() -> None:
-    assert files.texts(stored())["result.csv"].encode() == (GOLDEN / "result.csv").read_bytes()
+    assert "".join(files.texts(stored())["result.csv"]).encode() == (GOLDEN / "result.csv").read_bytes()
 
 
 def test_stored_report_is_readable() -> None:

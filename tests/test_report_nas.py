@@ -119,7 +119,7 @@ def test_the_explanation_names_the_workload() -> None:
 
 
 def test_the_csv_file_of_trials() -> None:
-    text = files.texts(result_of(with_ensemble()))["trials.csv"]
+    text = "".join(files.texts(result_of(with_ensemble()))["trials.csv"])
     rows = list(csv.DictReader(io.StringIO(text)))
     test = with_ensemble()["tests"][2]
     assert len(rows) == 9 and {row["test"] for row in rows} == {"3"}
@@ -135,7 +135,7 @@ def test_other_results_have_no_file_of_trials() -> None:
 
 
 def test_result_csv_has_a_line_of_the_search() -> None:
-    rows = list(csv.DictReader(io.StringIO(files.texts(result_of(with_ensemble()))["result.csv"])))
+    rows = list(csv.DictReader(io.StringIO("".join(files.texts(result_of(with_ensemble()))["result.csv"]))))
     assert [row["workload"] for row in rows] == ["ensemble", "ensemble", "nas"]
     assert rows[2]["valid_flops"] == "" and rows[2]["quality"] == "0.6"
     scores = with_ensemble()["tests"][2]["scores"]

@@ -181,7 +181,7 @@ def test_weather_without_ensembles_is_the_first_best_row() -> None:
 def test_the_stored_report_and_table() -> None:
     result = load(WEATHER / "result.json")
     report = (WEATHER / "report.txt").read_text("utf-8")
-    texts = files.texts(result)
+    texts = {name: "".join(parts) for name, parts in files.texts(result).items()}
     assert texts["report.txt"] == report and texts["result.csv"] == (WEATHER / "result.csv").read_text("utf-8")
     assert_report_matches(report, golden_weather())
     assert_parsers_read_it(report, golden_weather())

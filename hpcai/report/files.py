@@ -13,12 +13,13 @@ from hpcai.report import series
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing
-from hpcai.report.entries import blocks, result_csv, rows_csv
+from hpcai.report.entries import block, result_csv, rows_csv
 from hpcai.report.replacing import publish, replace
+from hpcai.results.assembly import ended
 from hpcai.search.paths import test_of
 from hpcai.workloads import registry
 
-SERIES, RESULT = "series.h5", "result.json"
+REPORT, SERIES, RESULT = "report.txt", "series.h5", "result.json"
 
 
 def create_folder(output: str, date: datetime, job: str = "") -> Path:
@@ -42,32 +43,42 @@ def create_folder(output: str, date: datetime, job: str = "") -> Path:
 
 def report(result: Result) -> str:
     """The whole printed report of a result."""
-    return banner(result) + blocks(result) + closing(result)
+    return "".join(_report_parts(result))
 
 
-def texts(result: Result) -> dict[str, str]:
-    """Contents by name of the files beside result.json; empty files are left out."""
-    found = {"report.txt": report(result), "result.csv": result_csv(result)}
+def _report_parts(result: Result) -> Iterator[str]:
+    """The same in parts: a test at a time."""
+    yield banner(result)
+    yield from (block(result, entry) for entry in ended(result))
+    yield closing(result)
+
+
+def texts(result: Result) -> dict[str, Iterable[str]]:
+    """Contents by name of the files beside result.json, in parts; empty files are left out."""
+    found = {"result.csv": result_csv(result)}
     for workload in registry.workloads():
         if workload.rows:
             found[f"{workload.rows}.csv"] = rows_csv(getattr(result, workload.rows))
         tests = [test for test in result.tests if test.workload == workload.name]
         files = registry.optional_part(workload.name, "files")
         found |= files.texts(tests) if files and tests else {}
-    return {name: text for name, text in found.items() if text}
+    tables = {name: [text] for name, text in found.items() if text}
+    return {REPORT: _report_parts(result), **tables}
 
 
 def names() -> list[str]:
     """Names of all text files that can lie beside a result."""
-    found = ["report.txt", "result.csv", *(f"{each.rows}.csv" for each in registry.workloads() if each.rows)]
+    found = [REPORT, "result.csv", *(f"{each.rows}.csv" for each in registry.workloads() if each.rows)]
     parts = (registry.optional_part(workload.name, "files") for workload in registry.workloads())
     return [*found, *(name for part in parts if part for name in part.TEXTS)]
 
 
 def contents(result: Result) -> dict[str, Iterable[bytes]]:
     """Contents by name of all files, in parts, result.json last."""
-    found = {name: text.encode() for name, text in texts(result).items()} | {SERIES: series.contents(result)}
-    return {name: [data] for name, data in found.items() if data} | {RESULT: result_parts(result)}
+    found: dict[str, Iterable[bytes]] = {name: map(str.encode, parts) for name, parts in texts(result).items()}
+    if vectors := series.contents(result):
+        found[SERIES] = [vectors]
+    return {**found, RESULT: result_parts(result)}
 
 
 def result_parts(result: Result) -> Iterator[bytes]:

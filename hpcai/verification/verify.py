@@ -191,12 +191,12 @@ def _file_differences(place: Path, made: Result, rendered: bool) -> Iterator[str
     """
     texts = files.texts(made)
     for name in files.names() if rendered else ():
-        path, expected = place / name, texts.get(name, "")
+        path, expected = place / name, map(str.encode, texts.get(name, ()))
         if path.exists() and not path.is_file():
             yield f"{name} is no file"
-        elif path.exists() and (found := path.read_bytes()) != expected.encode():
-            line = first_difference(found.decode("utf-8", "replace"), expected)
-            yield f"{name}, line {line}: not what the result file says"
+        elif path.exists() and not _holds(path, expected):
+            found, whole = path.read_bytes().decode("utf-8", "replace"), "".join(files.texts(made).get(name, ()))
+            yield f"{name}, line {first_difference(found, whole)}: not what the result file says"
     if (place / files.SERIES).exists():
         yield from series.differences(place / files.SERIES, made)
     cases = cases_of(made)

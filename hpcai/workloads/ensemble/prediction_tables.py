@@ -20,7 +20,7 @@ def digest(found: VoteTables) -> str:
     """SHA-256 (hexadecimal) of the tables, one after the other."""
     whole, tables = hashlib.sha256(), list[Any](found)
     for table, kind in zip(tables, TYPES, strict=True):
-        whole.update(np.ascontiguousarray(table, kind).ravel())  # in place: rank 0 has the tables of all models
+        whole.update(np.ascontiguousarray(table, kind).ravel().data)  # in place: rank 0 has the tables of all models
     return whole.hexdigest()
 
 
