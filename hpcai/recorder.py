@@ -83,7 +83,7 @@ class Recorder:
             files.write(self._folder, sealed(self.result, planned), self._digests)  # or nothing is run
             ended_tests.remove(self._folder)
             self._verify()
-            self._output.print(banner(self.result) + blocks(self.result))
+            self._output.print("".join((banner(self.result), *blocks(self.result))))
         self.folder: str = broadcast(world.comm, str(self._folder.absolute()) if self.writes else "")
 
     def _gone_on(self, folder: Path) -> list[int]:

@@ -49,7 +49,9 @@ def test_a_result_is_read_in_parts_as_it_is_read_as_a_whole(tmp_path: Path) -> N
     path.write_text(text(result), "utf-8")
     assert load_in_parts(path) == load(path) == result
     written = path.read_text("utf-8")
-    for damaged in (written[:-3], written.replace('"hpcai-result/5"', '"hpcai-result/4"'), "[]", '{"schema": NaN}'):
+    another = written.replace('"hpcai-result/5"', '"hpcai-result/4"')
+    no_results = ("[]", '{"schema": NaN}', '{"schema": []}', '{"schema": "hpcai-result/5"}')
+    for damaged in (written[:-3], another, *no_results):
         path.write_text(damaged, "utf-8")
         assert load_in_parts(path) is None
     path.unlink()

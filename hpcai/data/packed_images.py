@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hpcai.data.bootstrap import Mask
 from hpcai.data.checksummed_records import ChecksummedRecords
+from hpcai.data.content_names import content_name
 from hpcai.data.dataset_paths import INDEX
 from hpcai.data.image_dataset import Dataset, Pixels, interleaved
 from hpcai.data.image_shards import (
@@ -38,7 +39,6 @@ Words = NDArray[np.uint32]
 
 MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
 TARGET = 0.763
-IN_NAME = 8  # digits of the fingerprint
 CROPS = Crops(side=SIDE, evaluated=224)
 SAMPLES = {TRAIN: 1_281_167, VALIDATION: 50_000}
 CLASSES, FIRST_CLASS, LAST_CLASS = 1000, "n01440764", "n15075141"
@@ -68,8 +68,8 @@ def open_packed(folder: Path, samples: int = 0) -> Dataset:
 
 
 def folder_name(classes: int, fingerprint: str) -> str:
-    """The name of images in folders, another one of other images, since their accuracies cannot be compared."""
-    return f"imagefolder-{classes}-{fingerprint[:IN_NAME]}"
+    """The name of images in folders."""
+    return content_name("imagefolder", classes, fingerprint)
 
 
 def is_official(index: Index, validation_classes: Integers) -> bool:

@@ -77,9 +77,10 @@ def load_in_parts(path: Path) -> Result | None:
     """The result in a file of this schema, read one test at a time; None for any other file, of which `load` tells."""
     try:
         members: Mapping[str, Raw] = msgspec.json.decode(path.read_bytes(), type=dict[str, Raw])
+        if _parsed(members["schema"]) != SCHEMA:
+            return None
         document = {name: _parsed(value) for name, value in members.items() if name != "tests"}
-        document["tests"] = msgspec.json.decode(members["tests"], type=list[Raw])
-        return result_of(document) if document["schema"] == SCHEMA else None
+        return result_of({**document, "tests": msgspec.json.decode(members["tests"], type=list[Raw])})
     except (InputError, DecodeError, OSError, ValueError, RecursionError, LookupError):
         return None
 

@@ -40,9 +40,9 @@ def _layers(result: Result, test: Entry) -> Iterator[str]:
     return map(layer_line, of_test(case, result.environment, result.version))
 
 
-def blocks(result: Result) -> str:
+def blocks(result: Result) -> Iterator[str]:
     """Printed blocks of all tests, in the order in which they ended."""
-    return "".join(block(result, entry) for entry in ended(result))
+    return (block(result, entry) for entry in ended(result))
 
 
 def result_csv(result: Result) -> str:

@@ -13,9 +13,8 @@ from hpcai.report import series
 from hpcai.report.banner import banner
 from hpcai.report.checksums import Digests
 from hpcai.report.closing import closing
-from hpcai.report.entries import block, result_csv, rows_csv
+from hpcai.report.entries import blocks, result_csv, rows_csv
 from hpcai.report.replacing import publish, replace
-from hpcai.results.assembly import ended
 from hpcai.search.paths import test_of
 from hpcai.workloads import registry
 
@@ -49,7 +48,7 @@ def report(result: Result) -> str:
 def _report_parts(result: Result) -> Iterator[str]:
     """The same in parts: a test at a time."""
     yield banner(result)
-    yield from (block(result, entry) for entry in ended(result))
+    yield from blocks(result)
     yield closing(result)
 
 

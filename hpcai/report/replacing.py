@@ -36,7 +36,7 @@ def publish(folder: Path, contents: Mapping[str, Iterable[bytes]], others: Mappi
     try:
         for name, parts in contents.items():
             staged[folder / name], digests[name] = _staged(folder / name, parts)
-        replace(folder / checksums.NEXT, checksums.text(digests).encode())
+        _put(_staged(folder / checksums.NEXT, [checksums.text(digests).encode()])[0], folder / checksums.NEXT)
     except HpcaiError:
         for temporary in staged.values():
             temporary.unlink(missing_ok=True)

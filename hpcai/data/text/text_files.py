@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
+from hpcai.data.content_names import content_name
 from hpcai.data.philox import Integers
 from hpcai.data.text.text_dataset import PLACES, Bytes, Text, WholeSequences
 from hpcai.errors import DataError
@@ -14,7 +15,6 @@ from hpcai.formulas.official_rules import LANGUAGE
 
 ENWIK8 = "2b49720ec4d78c3c9fabaee6e4179a5e997302b3a70029f30f2d582218c024a8"  # SHA-256 of mattmahoney.net/dc/enwik8.zip
 TARGET = 2.0  # bits per byte of other text
-IN_NAME = 8  # digits of the fingerprint
 PERCENT = (90, 95)  # ends of the training and of the validation bytes
 
 
@@ -116,8 +116,8 @@ def open_text(path: Path, spec: str, samples: int = 0, places: int = 0, *, enwik
 
 
 def text_name(places: int, fingerprint: str) -> str:
-    """The name of text in files, another one of other bytes, since their bits per byte cannot be compared."""
-    return f"text-{places}-{fingerprint[:IN_NAME]}"
+    """The name of text in files."""
+    return content_name("text", places, fingerprint)
 
 
 def _read(path: Path, spec: str) -> Iterator[Bytes]:
