@@ -88,12 +88,18 @@ def test_a_busy_process_is_measured() -> None:
 
 
 def test_memory_in_use_is_measured() -> None:
+    assert any(_block_is_seen(512 << 20) for _ in range(5)), "never more in use, though others may have freed theirs"
+
+
+def _block_is_seen(size: int) -> bool:
+    """Whether the memory in use grew by half of a new block or more: others of the node take and free memory too."""
     gauges = NodeSensors(own_cpus(), [])
     before = gauges.read()[1]
-    block = bytearray(b"x") * (512 << 20)
+    block = bytearray(b"x") * size
     after = gauges.read()[1]
     assert before is not None and after is not None
-    assert 0 < before < after <= memory.installed() and len(block) > 0
+    assert 0 < before <= memory.installed() and 0 < after <= memory.installed()
+    return after - before > len(block) // 2
 
 
 def test_memory_of_a_control_group_is_measured(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
 """The real program with a fault in a record or a file after the measurement: file_faults.py FAULT [arguments]."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -84,9 +84,8 @@ def _written(file: str, change: Callable[[bytes], bytes]) -> Fault:
     """A file is written with other contents, each time."""
 
     def make(genuine: Callable[..., Any]) -> Any:
-        def staged(path: Path, data: bytes) -> Path:
-            found: Path = genuine(path, change(data) if path.name == file else data)
-            return found
+        def staged(path: Path, parts: Iterable[bytes]) -> Any:
+            return genuine(path, [change(b"".join(parts))] if path.name == file else parts)
 
         return staged
 
