@@ -53,6 +53,7 @@ def test_a_step_is_its_layers_and_the_update() -> None:
     step = traffic.step(SMALL, 2)
     assert step.update == 4 * 5 * PARAMETERS
     assert traffic.step(SMALL, 2, rule=Sgd(decay=0.0, momentum=0.0)).update == 4 * 3 * PARAMETERS
+    assert traffic.step(SMALL, 2, clips=True).update == 4 * 8 * PARAMETERS
     assert step.nbytes == sum(map(sum, BY_HAND.values())) + step.update
     products = {"first": 2 * 72 * 12, "second": 2 * 72 * 8, "dense": 2 * 40}
     assert step.operations == 2 * (2 * products["first"] + 3 * products["second"] + 3 * products["dense"])

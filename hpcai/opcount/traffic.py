@@ -92,21 +92,28 @@ class _Stored:
         return self.batch * prod(shape) * self.element
 
 
-def step(graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = DEFAULT_RULE) -> Traffic:
-    """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank."""
+def step(
+    graph: Graph, batch: int, precision: str = "fp32", rule: UpdateRule = DEFAULT_RULE, clips: bool = False
+) -> Traffic:
+    """What one rank moves in an optimiser step of `batch` samples under a value of PRECISION; same on every rank.
+
+    clips: whether gradients longer than CLIP are shortened.
+    """
     row = PRECISIONS[precision]
     stored = _Stored(batch, row.activation_bytes, row.weight_bytes, row.quantised)
     layers = tuple(_layer(graph, shaped, stored) for shaped in walk(graph))
-    return Traffic(layers, _update(graph, stored, rule))
+    return Traffic(layers, _update(graph, stored, rule, clips))
 
 
-def replica_step(graph: Graph, cut: Cut, chunks: int, precision: str, rule: UpdateRule) -> Traffic:
+def replica_step(
+    graph: Graph, cut: Cut, chunks: int, precision: str, rule: UpdateRule, clips: bool = False
+) -> Traffic:
     """What all ranks of a replica move in an optimiser step of `chunks` micro-batches; its operations count once."""
     layers: list[LayerTraffic] = []
     update = 0
     for shard in range(cut.shards):
         for part in parts_of(graph, cut, shard):
-            own = step(part.graph, cut.samples, precision, rule)
+            own = step(part.graph, cut.samples, precision, rule, clips)
             elsewhere = part.replicated if shard else frozenset()
             layers += (_repeated(layer, chunks, layer.name not in elsewhere) for layer in own.layers)
             update += own.update
@@ -204,8 +211,12 @@ def _accumulated(graph: Graph, shaped: ShapedLayer, stored: _Stored) -> int:
     return 3 * max(0, graph.receivers.get(shaped.layer.name, 0) - 1) * stored.of(shaped.output)
 
 
-def _update(graph: Graph, stored: _Stored, rule: UpdateRule) -> int:
-    """Bytes of the optimiser's update; parameters of norms are kept in fp32."""
+def _update(graph: Graph, stored: _Stored, rule: UpdateRule, clips: bool) -> int:
+    """Bytes of the optimiser's update; parameters of norms are kept in fp32.
+
+    To clip, gradients are read for their norm, then read and written.
+    """
     ops = {layer.name: layer.op for layer in graph.layers}
     sizes = {name: FP32 if isinstance(ops[name], BatchNorm | RmsNorm) else stored.weight for name in graph.parameters}
-    return sum(count * rule.bytes_moved(sizes[name]) for name, count in graph.parameters.items())
+    clipping = {name: 3 * size * clips for name, size in sizes.items()}
+    return sum(count * (rule.bytes_moved(sizes[name]) + clipping[name]) for name, count in graph.parameters.items())

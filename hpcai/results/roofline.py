@@ -41,7 +41,8 @@ PRODUCTS = ("gemm", "convolution")
 def under_roofline(case: Case, raw: TrainingRaw, rate: float, before: Before) -> Roofline:
     """Roofline of a test with rate `rate` in FLOPS."""
     graph = graph_of(case, raw.dataset)
-    step = traffic.replica_step(graph, case.cut, case.chunks, case.precision, rule_of(case.settings))
+    rule, clips = rule_of(case.settings), bool(case.settings.get("CLIP"))
+    step = traffic.replica_step(graph, case.cut, case.chunks, case.precision, rule, clips)
     source, measured = _kernels(before.kernels, PRECISIONS[case.precision].product)
     reduced = _all_reduce(case, raw, traffic.gradient_bytes(graph, WIRES[case.wire].nbytes), before)
     moved = sent_in_a_step(case, raw) + exchanged_in_a_step(case, raw) + sent_between_stages(case, raw)
