@@ -30,7 +30,7 @@ from hpcai.training import assembly
 
 WORLD = MPI.COMM_WORLD
 CPU = torch.device("cpu")
-CLASSES = {"resnet20": 10, "resnet50": 1000}
+CLASSES = {"resnet8": 10, "resnet20": 10, "resnet50": 1000}
 LAYOUTS = {"contiguous": torch.contiguous_format, "channels_last": torch.channels_last}
 OURS = "ours"
 TRIED = 3  # rounds of both layouts

@@ -35,6 +35,23 @@ fashion         DATASET
 1               DEGREE
 """
 GROUPS = RANKS = 2
+FAILING = ROOT / "tests" / "jobs" / "failing.py"
+ENSEMBLE = """\
+Two models, which are stopped while they are evaluated together
+Small
+0               TELEMETRY
+[{section}]
+{keys}
+2               GROUPS
+1               DEGREE
+8               BATCH
+1               EPOCHS
+"""
+WORKLOADS = {
+    "ensemble": "fashion DATASET\n160 SAMPLES\n8 RESOLUTION",
+    "language": "generated DATASET\ndecoder2x64 NETWORK\n16 RESOLUTION\n64 SAMPLES",
+    "weather": "generated DATASET\n24 SAMPLES\n48 RESOLUTION",
+}
 
 
 def prepared(folder: Path, kernels: str) -> Path:
@@ -95,6 +112,20 @@ def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     assert verified.returncode == 0, verified.stdout
     again = resumed(folder)
     assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("section", WORKLOADS)
+@pytest.mark.parametrize("evaluation", [pytest.param(2, marks=pytest.mark.exhaustive), 3])
+def test_an_evaluation_that_was_broken_off_is_made_anew(section: str, evaluation: int, tmp_path: Path) -> None:
+    """2: all models together, after one validation each; 3: out of bag."""
+    (tmp_path / "input.dat").write_text(ENSEMBLE.format(section=section, keys=WORKLOADS[section]))
+    job = run_job([FAILING, "1", "evaluating", str(evaluation), "terminate"], RANKS, tmp_path)
+    assert job.returncode == 3 and result(tmp_path)["broken_off"]["raw"]["where"] == "ensemble", job.stderr
+    job = resumed(tmp_path)
+    assert job.returncode == 0, job.stdout + job.stderr
+    (test,) = result(tmp_path)["tests"]
+    assert test["verdict"] == "PASSED" and test["raw"]["checkpoints"]["resumed"] == GROUPS
 
 
 @pytest.mark.exhaustive

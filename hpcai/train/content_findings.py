@@ -42,6 +42,10 @@ class ContentFindings:
         self.deviation = max(self.deviation, others.deviation)
         self.recipe = max(self.recipe, others.recipe)
 
+    def restore(self, others: "ContentFindings") -> None:
+        """Go on from those of a checkpoint, or from before a pass that was not whole."""
+        vars(self).update(vars(others))
+
     def saw(self, content: int) -> None:
         """Count a validation by its content."""
         self.content = content if self.content is None else self.content

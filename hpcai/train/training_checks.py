@@ -180,7 +180,7 @@ class TrainingChecks:
         """Go on from the checks of a checkpoint."""
         audited = self.audited
         vars(self.findings).update(vars(kept.findings))
-        vars(self.contents).update(vars(kept.contents))
+        self.contents.restore(kept.contents)
         audited.entropy, audited.done, audited.drawn = kept.entropy, list(kept.done), kept.drawn
         audited.inside, audited.outside, self._epoch_seconds = kept.inside, kept.outside, kept.epoch_seconds
         self._judged.others = kept.findings.others

@@ -1,6 +1,7 @@
 """The stages of a case of P models: preflight, warm-up, training, validation, ensemble; for any task."""
 
 from collections.abc import Collection, Mapping
+from dataclasses import replace
 from typing import Any, Generic, Literal
 
 import torch
@@ -101,9 +102,11 @@ class _Stages(Generic[Entry, Together, Raw]):
         if shutdown.agreed(self.group.active):
             return self.stopped("training")
         checks = self.trained.checks
+        before = replace(checks.contents)
         with self.phases.measure("ensemble"), checks.judging(self.trained.execution.network) as seen:
             evaluated = self.task.evaluate(self.trained, self.group, shutdown)
         if shutdown.agreed(self.group.active) or evaluated is None:
+            checks.contents.restore(before)  # the next job evaluates from the first batch on
             self.kept.on_pause()
             return self.stopped("ensemble")
         self.kept.close()

@@ -27,6 +27,7 @@ from hpcai.report import files, replacing
 from hpcai.search import group_runner, journal
 from hpcai.search.group_runner import GroupRunner
 from hpcai.train import classifier_ensemble
+from hpcai.train.evaluation_content import EvaluationContent
 from hpcai.train.loop import Training
 from hpcai.train.validation import Validation
 from hpcai.workloads.kernels import measure
@@ -37,6 +38,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "training": (Training, "_rate"),
     "loading": (Loader, "_load"),  # in the thread that loads ahead
     "validating": (Validation, "run"),
+    "evaluating": (EvaluationContent, "begin"),  # a model in each validation, then all together, then out of bag
     "voting": (classifier_ensemble, "evaluate"),
     "multiplying": (measure, "measured"),
     "communicating": (CollectiveTimer, "row"),
