@@ -185,8 +185,8 @@ class Recorder:
             (self._folder / resumption.LOCK).unlink(missing_ok=True)
         self._output.print(closing(result))
         if self._place:
-            names = sorted(path.name for path in self._place.iterdir() if path.name[0] != ".")
-            print(f"hpcai: {', '.join(names[:-1])} and {names[-1]} are in {self._place}", file=sys.stderr)
+            names = files.listed(path.name for path in self._place.iterdir() if path.name[0] != ".")
+            print(f"hpcai: {names} are in {self._place}", file=sys.stderr)
         summary = summary_of(result)
         outlasted = any(lost_groups(test) for test in result.tests)
         if self._output.lost or self._place != self._folder or outlasted or not summary.complete:

@@ -87,3 +87,9 @@ def test_a_run_without_tests_has_no_table() -> None:
     partial = golden()
     partial["tests"] = []
     assert "result.csv" not in files.texts(result_of(rebuilt(partial)))
+
+
+def test_files_of_many_tests_are_counted_in_the_last_line() -> None:
+    tests = [f"predictions-{number}.h5" for number in range(1, 390)]
+    assert files.listed([*tests, "report.txt", "result.json"]) == "389 predictions-N.h5, report.txt and result.json"
+    assert files.listed([*tests[:2], "report.txt"]) == "predictions-1.h5, predictions-2.h5 and report.txt"

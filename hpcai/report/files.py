@@ -1,5 +1,6 @@
 """The files of a result folder: report.txt, result.json, tables, series, each replaced as a whole; SHA256SUMS last."""
 
+import re
 from collections.abc import Iterable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -19,6 +20,7 @@ from hpcai.search.paths import test_of
 from hpcai.workloads import registry
 
 REPORT, SERIES, RESULT = "report.txt", "series.h5", "result.json"
+MANY, NUMBER = 5, re.compile(r"-\d+\.")  # files of tests, whose names have the test's number
 
 
 def create_folder(output: str, date: datetime, job: str = "") -> Path:
@@ -70,6 +72,16 @@ def names() -> list[str]:
     found = [REPORT, "result.csv", *(f"{each.rows}.csv" for each in registry.workloads() if each.rows)]
     parts = (registry.optional_part(workload.name, "files") for workload in registry.workloads())
     return [*found, *(name for part in parts if part for name in part.TEXTS)]
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of files in one line; those of MANY and more that differ in a number only are counted."""
+    alike: dict[str, list[str]] = {}
+    for name in sorted(names):
+        alike.setdefault(NUMBER.sub("-N.", name), []).append(name)
+    counted = ([f"{len(each)} {form}"] if len(each) >= MANY else each for form, each in alike.items())
+    *first, last = (name for each in counted for name in each)
+    return f"{', '.join(first)} and {last}"
 
 
 def contents(result: Result) -> dict[str, Iterable[bytes]]:
