@@ -56,3 +56,5 @@ def test_groups_and_the_watcher_of_a_node_listen_on_loopback_only(monkeypatch: p
     assert not outside(found) and comm.allreduce(len(found)) == 1
     comm.Barrier()
     rank_watch.leave()
+    while rank_watch._connections:  # as the end of the process does
+        rank_watch._connections.pop().close()

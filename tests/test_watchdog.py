@@ -75,6 +75,24 @@ def test_a_rank_that_is_stopped_or_stuck_is_named_and_ends_the_job(
     assert how == STOPPED or re.search(r"in hang(_in_library)?\n", finished.stderr)
 
 
+@pytest.mark.slow
+@needs_mpirun
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_rank_that_is_stopped_after_its_last_line_ends_the_job_with_a_complete_result(
+    tmp_path: Path, rank: int
+) -> None:
+    arguments = [FAILING, str(rank), "leaving", "1", "stop", "--set", *MODELS.split(), "WATCHDOG=2"]
+    with start_job(arguments, 2, prepared(tmp_path), ENV) as job:
+        assert wait_until(lambda: (tmp_path / "failed").exists(), START), job.output()
+        finished = job.wait(END)
+    assert finished.returncode != 0 and finished.leftovers == [] and "End of Tests." in finished.stdout
+    line = rf"hpcai: rank {rank} on {socket.gethostname()} was stopped by a signal for \d+ s outside of the tests"
+    assert re.fullmatch(line, finished.stderr.splitlines()[-1]), finished.stderr
+    (made,) = (tmp_path / "results").iterdir()
+    assert not (made / checksums.BROKEN_OFF).exists()
+    assert run_job([BENCH, "--verify", made], None, tmp_path).returncode == 0
+
+
 PAUSES = ["0 validating 2 pause", "1 set-up 1 pause", "1 voting 1 pause"]
 
 

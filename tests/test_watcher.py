@@ -1,6 +1,8 @@
 """The watcher names the first rank whose connection closes without a message, and prints nothing in all other cases."""
 
 import json
+import re
+import signal
 import socket
 import subprocess
 import sys
@@ -13,6 +15,7 @@ import pytest
 
 from hpcai.comm.rank_watch import PROGRAM, ROOT
 from hpcai.watch.connection import LONGEST_HELLO
+from hpcai.watch.process import started
 from hpcai.watch.rank import Sight, as_message
 
 TOKEN = "5ca1ab1e"
@@ -41,7 +44,11 @@ class Watched:
             assert json.loads(rank.recv(100)) == {"watched": True}
 
     def connect(self, token: str, rank: int) -> socket.socket:
-        return self.join({"rank": {"rank": rank, "host": f"node-{rank}", **UNSEEN}}, token)
+        return self.joined(rank, {}, token)
+
+    def joined(self, rank: int, process: dict[str, int], token: str = TOKEN) -> socket.socket:
+        """A connection that stands for a rank, of a process that the watcher may end."""
+        return self.join({"rank": {"rank": rank, "host": f"node-{rank}", **UNSEEN, **process}}, token)
 
     def join(self, message: dict[str, Any], token: str = TOKEN) -> socket.socket:
         """A connection that begins with a message."""
@@ -83,6 +90,27 @@ def test_ranks_that_announce_their_end_are_not_named(watched: Watched) -> None:
         say(connection, {"bye": True})
         connection.close()
     assert watched.printed() == ""
+
+
+@pytest.mark.parametrize("stopped", [True, False])
+def test_a_rank_is_watched_until_its_process_has_ended(watched: Watched, stopped: bool, tmp_path: Path) -> None:
+    """A rank that is stopped by a signal at its end would hold up the launcher for ever."""
+    say(watched.ranks[0], {"job": {"watchdog": 1.0, "file": str(tmp_path / "BROKEN_OFF"), "resume": "go on"}})
+    with subprocess.Popen(["sleep", "3"]) as sleeper:
+        watched.ranks.append(watched.joined(3, {"pid": sleeper.pid, "start": started(sleeper.pid)}))
+        if stopped:
+            sleeper.send_signal(signal.SIGSTOP)
+        for connection in watched.ranks:
+            say(connection, {"bye": True})
+        if not stopped:
+            assert sleeper.wait(30) == 0
+            for connection in watched.ranks:
+                connection.close()
+        line = watched.printed()
+    assert sleeper.returncode == (-signal.SIGKILL if stopped else 0)
+    assert bool(re.search(r"\nhpcai: rank 3 on node-3 was stopped by a signal for [12] s\n$", line)) == stopped
+    assert stopped or not line
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_rank_that_dies_after_others_have_ended_is_named(watched: Watched) -> None:

@@ -88,10 +88,8 @@ def outlasted() -> None:
 
 
 def leave() -> None:
-    """Tell the watcher that this rank ends in good order."""
+    """Tell the watcher that this rank ends in good order. The connection closes with the process."""
     _say({"bye": True})
-    while _connections:
-        _connections.pop().close()
 
 
 def _say(message: dict[str, Any]) -> None:

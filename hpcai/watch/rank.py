@@ -57,6 +57,7 @@ class Rank:
         self._last = self.activity()
         self._stopped = self._still = 0.0  # seconds: stopped by a signal; without progress
         self.slowest = 0.0  # seconds of the slowest step
+        self.leaving = False  # it has said that it ends in good order, and may still be stopped by a signal
         self._fresh = True  # no step since the last change, which may take longer than others
         self._asked: list[tuple[int, float]] = []  # signals, and seconds since
         self._read = 0
@@ -112,7 +113,8 @@ class Rank:
         """Whether the rank is stopped, or has made no step, for longer than the watchdog allows."""
         if self._stopped >= watchdog:
             return True
-        return bool(self._last and self._last.watched) and self._still >= max(watchdog, SLOWEST * self.slowest)
+        watched = bool(self._last and self._last.watched) and not self.leaving
+        return watched and self._still >= max(watchdog, SLOWEST * self.slowest)
 
     def insisting(self) -> int:
         """The signal that came a second time, more than SAME seconds after the first; 0 if none did."""

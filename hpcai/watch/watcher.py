@@ -1,9 +1,8 @@
 """The watcher of a node's ranks: it names the first that dies or is stuck, and ends the job.
 
-`hpcai.comm.rank_watch` starts one on each node, in a session of its own, which survives the launcher's clean-up: that
-kills the other ranks milliseconds later. Each rank of the node holds a connection to it, which the kernel closes when
-the rank dies. The watcher on the node of rank 0 is the head: those of the other nodes are connected to it, and it
-speaks for all.
+`hpcai.comm.rank_watch` starts one on each node, in a session of its own, which survives the launcher's clean-up. Each
+rank of the node holds a connection to it, which the kernel closes when the rank dies. The watcher on the node of rank 0
+is the head: those of the other nodes are connected to it, and it speaks for all.
 """
 
 import select
@@ -45,8 +44,7 @@ class Watcher:
             self._add(head)
         self._launchers: list[Process] = []
         self._segments: set[str] = set()  # files that the MPI library made for the ranks
-        self._sights: list[Sight] = []
-        self._answers = 0  # watchers that have told theirs
+        self._sights, self._answers = list[Sight](), 0  # of the watchers that have told theirs
         self._job: dict[str, Any] = {"watchdog": 0.0, "file": "", "resume": ""}
         self._ticked = clock.now()
         self._begun = self._concluded = self._busy = False
@@ -110,7 +108,11 @@ class Watcher:
         if connection in self._nodes:
             self._nodes.remove(connection)
             self._gone.append(connection.hello["node"])
-        self._dead = rank = self._ranks.pop(connection, None)
+        rank = self._ranks.pop(connection, None)
+        if rank and rank.leaving:
+            rank.close()
+            return
+        self._dead = rank
         if rank is None or self._concluded:
             return
         sight, died = rank.sight(), sentences.death(rank.sight(), rank.process.exit_status)
@@ -121,7 +123,7 @@ class Watcher:
         self._conclude(died + sentences.before(gone), sight)
 
     def _launcher_ended(self) -> bool:
-        return not all(launcher.alive for launcher in self._launchers)
+        return any(not launcher.alive for launcher in self._launchers)
 
     def _take_rank(self, connection: Connection, told: Message) -> None:
         self._begun = True
@@ -132,17 +134,17 @@ class Watcher:
         self._launchers = self._launchers or [Process(pid, started(pid)) for pid in told["launchers"]]
 
     def _take_bye(self, connection: Connection, _: Any) -> None:
-        if rank := self._ranks.pop(connection, None):
-            rank.close()
+        """A rank ends in good order, as soon as its process lets go of the connection; or all of another node have."""
+        if rank := self._ranks.get(connection):
+            rank.leaving = True
+            self._job["file"] = self._job["file"] if rank.rank else ""  # the result is complete
         self._nodes = [node for node in self._nodes if node is not connection]
 
     def _take_death(self, _: Connection, told: Message) -> None:
-        """A rank of another node has died."""
-        more = sentences.LAUNCHER_TOO if self._launcher_ended() else ""
-        self._conclude(told["what"] + more, from_message(told["sight"]), whole=told.get("whole", False))
+        what = told["what"] + (sentences.LAUNCHER_TOO if self._launcher_ended() else "")
+        self._conclude(what, from_message(told["sight"]), whole=told.get("whole", False))
 
     def _take_sights(self, _: Connection, told: list[Message]) -> None:
-        """What another watcher says of its ranks."""
         self._sights.extend(map(from_message, told))
         self._answers += 1
 
@@ -152,13 +154,12 @@ class Watcher:
             return
         if isinstance(told, str):
             rank = self._ranks.get(connection)
-            told = {"what": told, "sight": as_message(rank.sight()) if rank else None}
+            told = {"what": told, "sight": rank and as_message(rank.sight())}
         self._tell_head({"reason": told})
         broken_off.write(self._job, told["what"], told["sight"] and from_message(told["sight"]))
         self._end()
 
     def _look(self) -> None:
-        """A tick has passed."""
         if self._concluded or self._busy:
             return
         self._launchers = [launcher for launcher in self._launchers if launcher.alive]
@@ -206,8 +207,7 @@ class Watcher:
 
     def _print_stacks(self) -> None:
         """Let the ranks of this node that can print the stacks of their threads."""
-        able = [rank for rank in self._ranks.values() if not rank.process.stopped]
-        for rank in able[:MOST_STACKS]:
+        for rank in [rank for rank in self._ranks.values() if not rank.process.stopped][:MOST_STACKS]:
             self._say(f"stacks of rank {rank.rank} on {rank.host}:")
             rank.process.send(signal.SIGUSR2)
             self._pump(STACK)

@@ -16,6 +16,7 @@ from unittest.mock import patch
 from mpi4py import MPI
 
 from hpcai.attempts import Attempts
+from hpcai.comm import world as worlds
 from hpcai.comm.collective_timing import CollectiveTimer
 from hpcai.comm.shutdown import Shutdown
 from hpcai.comm.world import World
@@ -51,6 +52,7 @@ PLACES: dict[str, tuple[Any, str]] = {
     "remaking": (World, "remake"),
     "recovering": (Attempts, "_begin_again"),
     "closing": (Attempts, "_closed"),
+    "leaving": (worlds, "_lost_in_the_end"),  # after the last line, and after the watcher was told of the end
     "writing": (files, "write"),
     "putting": (replacing, "_put"),  # each file in its place
 }
