@@ -12,8 +12,9 @@ from torch.nn import functional
 
 from hpcai.kernels.arrays import aligned
 from hpcai.kernels.batch_norm import SPEC, Shape, numba_cpu, reference
+from hpcai.kernels.batch_norm.cpu.passes import BLOCK
 from hpcai.kernels.cpu.simd import lanes
-from hpcai.kernels.operators import normalisation
+from hpcai.kernels.operators import direct, normalisation
 
 EPS = 1e-5
 SIZES = [(1000, 16), (777, 80), (3, 64), (1, 32), (9000, 48)]
@@ -60,7 +61,7 @@ def test_batch_norm_is_exact_to_rounding(
     scale = 1 + np.abs(doubles[0]).max() / root  # mean and x are rounded, and then multiplied by 1 / root
     assert (np.abs(y - right[0]) <= 16 * unit * scale * (1 + np.abs(doubles[2]))).all()
     # Sums grow by the distance of the first pixel, up to 4 deviations; rounding of each is a step of a random walk.
-    alike = pixels if kind == "float64" else min(pixels, numba_cpu.BLOCK // weight.nbytes)  # added in that type
+    alike = pixels if kind == "float64" else min(pixels, BLOCK // weight.nbytes)  # added in that type
     walk = 2 * np.sqrt(alike)
     assert (np.abs(mean - right[1]) <= unit * (walk * 4 * root + 8 * np.abs(right[1]))).all()
     assert (np.abs(variance - right[2]) <= 64 * unit * (1 + right[2])).all()
@@ -103,6 +104,20 @@ def test_batch_norm_equals_torchs(relu: bool) -> None:
     known = ops.batch_norm_known(x, None, weight, bias, mean + 1, variance * 2, EPS, relu)
     right = functional.batch_norm(x, mean + 1, variance * 2, weight, bias, eps=EPS)
     torch.testing.assert_close(known, torch.relu(right) if relu else right)
+
+
+@pytest.mark.parametrize("relu", [False, True], ids=["plain", "relu"])
+def test_running_moments_move_as_torchs(relu: bool) -> None:
+    x, other, weight, bias = images()
+    own, torchs = ((torch.zeros_like(bias), torch.ones_like(bias)) for _ in range(2))
+    for _ in range(2):
+        y = direct.batch_norm(x, other, weight, bias, EPS, relu, (*own, 0.1))
+        right = functional.batch_norm(x, *torchs, weight, bias, training=True, eps=EPS) + other
+        torch.testing.assert_close(y, torch.relu(right) if relu else right)
+    torch.testing.assert_close(own, torchs)
+    apart = torch.zeros(2 * len(bias), dtype=x.dtype)[::2]
+    with pytest.raises(RuntimeError, match="side by side"):
+        direct.batch_norm(x, other, weight, bias, EPS, relu, (apart, own[1], 0.1))
 
 
 def test_nan_is_preserved() -> None:

@@ -95,11 +95,7 @@ def _normalised(
     if not normalisation.applies(x, part.weight) or (other is not None and other.dtype != x.dtype):
         return _one_by_one(part, relu, x, other)
     if part.training:
-        compute = direct.batch_norm if direct.applies(x, other) else torch.ops.hpcai.batch_norm
-        y, mean, variance = compute(x, other, part.weight, part.bias, part.eps, relu)
-        _update_running_statistics(part, mean, variance, x.numel() // x.shape[1])
-        made: Tensor = y
-        return made
+        return _by_batch(part, relu, x, other)
     if torch.is_grad_enabled():
         return _one_by_one(part, relu, x, other)
     known = (part.weight, part.bias, part.running_mean, part.running_var, part.eps)
@@ -114,10 +110,17 @@ def _one_by_one(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | Non
     return torch.relu_(y) if relu else y
 
 
-def _update_running_statistics(part: nn.BatchNorm2d, mean: Tensor, variance: Tensor, pixels: int) -> None:
-    """Update running mean and variance by the layer's momentum; the variance is that of a sample."""
+def _by_batch(part: nn.BatchNorm2d, relu: bool, x: Tensor, other: Tensor | None) -> Tensor:
+    """In training; running mean and variance move by the layer's momentum, the variance is that of a sample."""
     assert part.momentum is not None and part.running_mean is not None and part.running_var is not None
-    part.running_mean.lerp_(mean, part.momentum)
-    part.running_var.lerp_(variance * (pixels / max(pixels - 1, 1)), part.momentum)
     if part.num_batches_tracked is not None:
         part.num_batches_tracked.add_(1)
+    given = (x, other, part.weight, part.bias, part.eps, relu)
+    if direct.applies(x, other):
+        return direct.batch_norm(*given, (part.running_mean, part.running_var, part.momentum))
+    y, mean, variance = torch.ops.hpcai.batch_norm(*given)
+    pixels = x.numel() // x.shape[1]
+    part.running_mean.lerp_(mean, part.momentum)
+    part.running_var.lerp_(variance * (pixels / max(pixels - 1, 1)), part.momentum)
+    made: Tensor = y
+    return made

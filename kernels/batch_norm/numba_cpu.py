@@ -1,5 +1,7 @@
 """Batch normalisation on CPUs in Numba: one pass for the sums, one for the result with addition and ReLU."""
 
+import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,42 +16,18 @@ from ..cpu.channelwise import (
     ROWS,
     SUM,
     SUM_WITH,
-    apply_pass,
     floor,
 )
 from ..cpu.compiled import compiled
-from ..cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
-from ..cpu.load_store import bytes_of, read, write
+from ..cpu.function_pointer import FunctionPointer, function_pointer
 from ..cpu.packing import copy_run
-from ..cpu.parallel import parallel_for
 from ..cpu.simd import lanes
+from ..cpu.stored_arguments import Stored, reading
 from ..cpu.workspace import workspace
-from .cpu.statistics import DOUBLE, compute_gradients, compute_moments, fill_table
+from .cpu.passes import DOUBLE, Layer, Workspace, laid_out, pass_blocks, pass_pixels, sum_blocks, sum_pixels
+from .cpu.statistics import compute_gradients, compute_moments, fill_table, move_running
 
-BLOCK = 2**15  # bytes of pixels that are summed in their own type; sums of blocks are added in fp64
-CACHED = 2**14  # bytes of pixels of a block of a pass, which stays in L1
-
-
-class Layer(NamedTuple):
-    """Pixels, channels, and addresses of weights, biases, means and variances by channel."""
-
-    pixels: int
-    channels: int
-    weight: int
-    bias: int
-    mean: int
-    variance: int
-    eps: float
-
-
-class Workspace(NamedTuple):
-    """Workspace: the table, then for each thread the sums of a block and its total sums in fp64."""
-
-    table: int
-    apart: int
-    block: int
-    sums: int
-    nbytes: int  # bytes from thread to thread
+KNOWN = 4096  # cached plans
 
 
 def applies(channels: int, itemsize: int) -> bool:
@@ -57,19 +35,44 @@ def applies(channels: int, itemsize: int) -> bool:
     return channels > 0 and channels % lanes(itemsize) == 0
 
 
-def forward(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
+class Running(NamedTuple):
+    """Addresses of running mean and variance, which move by `momentum` towards those of a batch; 0: there are none."""
+
+    mean: int
+    variance: int
+    momentum: float
+
+
+NO_RUNNING = Running(0, 0, 0.0)
+
+
+class Plan(NamedTuple):
+    """What stays the same from call to call: passes that sum and that store, and their machine code."""
+
+    pixels: int
+    channels: int
+    threads: int
+    sum_kind: int
+    kind: int
+    summing: FunctionPointer
+    passing: FunctionPointer
+
+
+def forward(
+    layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int, running: Running = NO_RUNNING
+) -> None:
     """Fill y, mean and variance. Arrays are given by address and have the type of `one`; other = 0: no addition."""
-    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
-    pointer = _addresses(floor_, layer, memory, arrays)
-    _forward(pointer, threads, APPLY_WITH if other else APPLY, floor(one, False), floor_, layer, memory, arrays)
+    kinds = MOMENTS, APPLY_WITH if other else APPLY
+    stored = _planned(kinds, one.dtype.type, layer.pixels, layer.channels, threads)
+    memory, vectors = _memory(layer, one.itemsize, threads), layer[2:]
+    _forward(floor(one, relu), stored.address, memory, x, other, y, *vectors, *running)
 
 
 def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
     """Fill y with a given mean and variance."""
-    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, other, y, 0, 0), floor(one, relu)
-    fill_table(one, layer, memory)
-    pointer = _addresses(floor_, layer, memory, arrays).passing
-    _pass(pointer, threads, APPLY_WITH if other else APPLY, floor_, layer, memory, arrays)
+    kinds = MOMENTS, APPLY_WITH if other else APPLY
+    stored = _planned(kinds, one.dtype.type, layer.pixels, layer.channels, threads)
+    _evaluate(floor(one, relu), stored.address, _memory(layer, one.itemsize, threads), x, other, y, *layer[2:])
 
 
 def evaluation_table(layer: Layer, one: Any) -> Any:
@@ -87,111 +90,70 @@ def backward(
 
     The moments of the layer must be those of x.
     """
-    memory, arrays, floor_ = _workspace(layer, one.itemsize, threads), (x, g, y, dx, dother), floor(one, relu)
     kinds = (SUM_WITH, GRADIENT_WITH) if dother else (SUM, GRADIENT)
-    pointer = _addresses(floor_, layer, memory, arrays)
-    _backward(pointer, threads, kinds, floor_, layer, memory, arrays, dweight, dbias)
+    stored = _planned(kinds, one.dtype.type, layer.pixels, layer.channels, threads)
+    memory, vectors = _memory(layer, one.itemsize, threads), layer[2:]
+    _backward(floor(one, relu), stored.address, memory, g, x, y, dx, dother, *vectors, dweight, dbias)
 
 
-def _workspace(layer: Layer, itemsize: int, threads: int) -> Workspace:
-    apart = layer.channels * itemsize
-    per_thread = 2 * apart + 2 * layer.channels * DOUBLE
-    table = workspace(len(ROWS) * apart + threads * per_thread)
-    block = table + len(ROWS) * apart
-    return Workspace(table, apart, block, block + 2 * apart, per_thread)
+def _memory(layer: Layer, itemsize: int, threads: int) -> int:
+    """Address of a workspace for the table and the sums of all threads."""
+    per_thread = 2 * layer.channels * (itemsize + DOUBLE)
+    return workspace(len(ROWS) * layer.channels * itemsize + threads * per_thread)
 
 
-class Addresses(NamedTuple):
-    """Pointers to the machine code of a pass that sums and of one that does not."""
+@lru_cache(KNOWN)
+def _planned(kinds: tuple[int, int], kind: Any, pixels: int, channels: int, threads: int) -> Stored:
+    """The stored plan of a layer for arrays of a type."""
+    one = kind(1)
+    layer, memory, arrays = Layer(0, 0, 0, 0, 0, 0, 0.0), Workspace(0, 0, 0, 0, 0), (0, 0, 0, 0, 0)
+    given = (one, 0, layer, memory, arrays, 0, 0)
+    summing, passing = function_pointer(sum_blocks, *given, 0), function_pointer(pass_blocks, *given)
+    return Stored(Plan(pixels, channels, threads, *kinds, summing, passing))
 
-    summing: FunctionPointer
-    passing: FunctionPointer
 
-
-def _addresses(floor: Any, layer: Layer, memory: Workspace, arrays: tuple[int, ...]) -> Addresses:
-    given = (floor, 0, layer, memory, arrays, 0, 0)
-    return Addresses(function_pointer(_sum_blocks, *given, 0), function_pointer(_pass_blocks, *given))
+_read_stored = reading(Plan)
 
 
 @compiled
 def _forward(
-    pointer: Any, threads: Any, kind: Any, no_floor: Any, floor: Any, layer: Any, memory: Any, arrays: Any
+    floor: Any, stored: Any, table: Any, x: Any, other: Any, y: Any, weight: Any, bias: Any, mean: Any, variance: Any,
+    eps: Any, running_mean: Any, running_variance: Any, momentum: Any,
 ) -> None:
     """Sums are of differences to the first pixel, which limits cancellation where a channel is far from 0."""
-    copy_run(floor, memory.table + MEAN * memory.apart, arrays[0], layer.channels)
-    _sum(pointer.summing, threads, MOMENTS, no_floor, layer, memory, arrays)
-    compute_moments(floor, layer, memory, threads)
-    _pass(pointer.passing, threads, kind, floor, layer, memory, arrays)
+    (plan,) = _read_stored(stored)
+    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
+    memory, none = laid_out(floor, plan.channels, table), x - x
+    arrays = (x, other, y, none, none)
+    copy_run(floor, memory.table + MEAN * memory.apart, x, plan.channels)
+    sum_pixels(plan.summing, plan.threads, plan.sum_kind, type(floor)(-math.inf), layer, memory, arrays)
+    compute_moments(floor, layer, memory, plan.threads)
+    if running_mean:
+        move_running(floor, layer, running_mean, running_variance, momentum)
+    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
+
+
+@compiled
+def _evaluate(
+    floor: Any, stored: Any, table: Any, x: Any, other: Any, y: Any, weight: Any, bias: Any, mean: Any, variance: Any,
+    eps: Any,
+) -> None:
+    (plan,) = _read_stored(stored)
+    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
+    memory, none = laid_out(floor, plan.channels, table), x - x
+    fill_table(floor, layer, memory)
+    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, (x, other, y, none, none))
 
 
 @compiled
 def _backward(
-    pointer: Any, threads: Any, kinds: Any, floor: Any, layer: Any, memory: Any, arrays: Any, dweight: Any, dbias: Any
+    floor: Any, stored: Any, table: Any, g: Any, x: Any, y: Any, dx: Any, dother: Any, weight: Any, bias: Any,
+    mean: Any, variance: Any, eps: Any, dweight: Any, dbias: Any,
 ) -> None:
+    (plan,) = _read_stored(stored)
+    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
+    memory, arrays = laid_out(floor, plan.channels, table), (x, g, y, dx, dother)
     fill_table(floor, layer, memory)
-    _sum(pointer.summing, threads, kinds[0], floor, layer, memory, arrays)
-    compute_gradients(floor, layer, memory, threads, dweight, dbias)
-    _pass(pointer.passing, threads, kinds[1], floor, layer, memory, arrays)
-
-
-@compiled
-def _sum(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
-    """Sums over all pixels, separately for each thread."""
-    part = (layer.pixels + threads - 1) // threads
-    parallel_for(_sum_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
-
-
-@compiled
-def _sum_part(
-    thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
-) -> None:
-    first = min(thread * part, layer.pixels)
-    per_thread = (first, min(part, layer.pixels - first), thread * memory.nbytes)
-    call_pointer(_sum_blocks, pointer, (floor, kind, layer, memory, arrays, *per_thread))
-
-
-@compiled
-def _sum_blocks(
-    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, thread_offset: Any
-) -> None:
-    """Sums over some pixels, block by block, added to the sums of a thread."""
-    channels, block, sums = layer.channels, memory.block + thread_offset, memory.sums + thread_offset
-    for place in range(2 * channels):
-        write(0.0, sums + place * DOUBLE)
-    at_once = max(1, BLOCK // memory.apart)
-    for pixel in range(first, first + count, at_once):
-        pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
-        apply_pass(kind, floor, pixels, memory.apart, channels, memory.table, memory.apart, here, block)
-        for place in range(2 * channels):
-            to = sums + place * DOUBLE
-            write(read(0.0, to) + read(floor, block + place * bytes_of(floor)), to)
-
-
-@compiled
-def _pass(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
-    """A pass without sums."""
-    part = (layer.pixels + threads - 1) // threads
-    parallel_for(_pass_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
-
-
-@compiled
-def _pass_part(
-    thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
-) -> None:
-    first = min(thread * part, layer.pixels)
-    call_pointer(_pass_blocks, pointer, (floor, kind, layer, memory, arrays, first, min(part, layer.pixels - first)))
-
-
-@compiled
-def _pass_blocks(floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any) -> None:
-    """A pass over some pixels, block by block, so that all channels of a block stay in the cache."""
-    at_once = max(1, CACHED // memory.apart)
-    for pixel in range(first, first + count, at_once):
-        pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
-        apply_pass(kind, floor, pixels, memory.apart, layer.channels, memory.table, memory.apart, here, memory.block)
-
-
-@compiled
-def _arrays_from(arrays: Any, at: Any) -> Any:
-    """The arrays from a byte offset on."""
-    return (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
+    sum_pixels(plan.summing, plan.threads, plan.sum_kind, floor, layer, memory, arrays)
+    compute_gradients(floor, layer, memory, plan.threads, dweight, dbias)
+    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)

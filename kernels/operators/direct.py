@@ -43,9 +43,9 @@ def dense(x: Tensor, w: Tensor, custom: int) -> Tensor:
     return made
 
 
-def batch_norm(*given: Any) -> tuple[Tensor, Tensor, Tensor]:
-    """As the operator `batch_norm`."""
-    made: tuple[Tensor, Tensor, Tensor] = BatchNorm.apply(*given)
+def batch_norm(*given: Any) -> Tensor:
+    """y as of the operator `batch_norm`, whose arguments are followed by the running moments."""
+    made: Tensor = BatchNorm.apply(*given)
     return made
 
 
@@ -81,12 +81,12 @@ class Dense(Function):
 
 class BatchNorm(Function):
     @staticmethod
-    def forward(ctx: Any, *given: Any) -> tuple[Tensor, Tensor, Tensor]:
+    def forward(ctx: Any, *given: Any) -> Tensor:
         made = normalisation.computed(*given)
-        normalisation.keep(ctx, given, made)
-        return made
+        normalisation.save(ctx, given[:-1], made)
+        return made[0]
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        return normalisation.gradients(ctx, gradients[0].resolve_neg(), normalisation.computed_backward)
+        return *normalisation.gradients(ctx, gradients[0].resolve_neg(), normalisation.computed_backward), None

@@ -26,6 +26,9 @@ FORMS = (
 )
 
 
+Moments = tuple[Tensor, Tensor, float]  # running mean and variance, which change in place, and momentum
+
+
 def applies(x: Tensor, weight: Tensor) -> bool:
     """Whether there is a kernel for these images and weights."""
     return weight.dtype == x.dtype and takes(x, x.shape[1])
@@ -44,11 +47,12 @@ def _numba() -> Any:
 
 
 def computed(
-    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool
+    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool,
+    running: Moments | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """y, and mean and variance of each channel."""
+    """y, and mean and variance of each channel, towards which `running` ones move."""
     mean, variance = torch.empty_like(weight), torch.empty_like(weight)
-    y = _made("forward", x, other, weight, bias, mean, variance, eps, relu)
+    y = _made("forward", x, other, weight, bias, mean, variance, eps, relu, running)
     return y, mean, variance
 
 
@@ -57,15 +61,26 @@ def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
     return _made("evaluate", x, other, *known)
 
 
-def _made(name: str, x: Tensor, other: Tensor | None, *rest: Any) -> Tensor:
-    *vectors, eps, relu = rest
-    _check(x, [other], vectors)
+def _made(
+    name: str, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor,
+    eps: float, relu: bool, running: Moments | None = None,
+) -> Tensor:
+    vectors = [weight, bias, mean, variance]
+    _check(x, [other], vectors if running is None else [*vectors, *running[:2]])
     x, other = _in_order(x), None if other is None else _in_order(other)
     y = torch.empty_like(x)
     layer, one, vectors = _layer(x, eps, *vectors)
     pointer = 0 if other is None else other.data_ptr()
-    getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads())
+    moved = () if running is None else (_numba().Running(*_in_place(running[:2]), running[2]),)
+    getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads(), *moved)
     return y
+
+
+def _in_place(vectors: Sequence[Tensor]) -> list[int]:
+    """Addresses of vectors that a kernel changes; RuntimeError if their numbers are not side by side."""
+    if not all(vector.is_contiguous() for vector in vectors):
+        raise RuntimeError("batch norm with running moments whose numbers are not side by side")
+    return [vector.data_ptr() for vector in vectors]
 
 
 def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -114,8 +129,14 @@ def _layer(x: Tensor, eps: float, *vectors: Tensor) -> tuple[Any, Any, list[Tens
 
 def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
     """Save tensors for the gradients."""
+    _, *moments = output
+    ctx.mark_non_differentiable(*moments)
+    save(ctx, inputs, output)
+
+
+def save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor, Tensor]) -> None:
+    """The same where the moments are no results."""
     (x, other, weight, bias, ctx.eps, ctx.relu), (y, mean, variance) = inputs, output
-    ctx.mark_non_differentiable(mean, variance)
     ctx.added = other is not None
     ctx.save_for_backward(x, y if ctx.added and ctx.relu else None, weight, bias, mean, variance)
 

@@ -6,8 +6,7 @@ from typing import Any
 from ...cpu.channelwise import FACTOR, LEVEL, MEAN, SHIFT, SLOPE, TILT
 from ...cpu.compiled import compiled
 from ...cpu.load_store import bytes_of, read, write
-
-DOUBLE = 8  # bytes
+from .passes import DOUBLE
 
 
 @compiled
@@ -22,6 +21,21 @@ def compute_moments(like: Any, layer: Any, memory: Any, threads: Any) -> None:
         )
         _write(like, max(square - mean * mean, 0.0), layer.variance + channel * size)
     fill_table(like, layer, memory)
+
+
+@compiled
+def move_running(like: Any, layer: Any, mean: Any, variance: Any, momentum: Any) -> None:
+    """Move running means and variances, at these addresses, towards those of the batch; the variance is a sample's."""
+    size, unbiased = bytes_of(like), layer.pixels / max(layer.pixels - 1, 1)
+    for at in range(0, layer.channels * size, size):
+        _move(like, mean + at, read(like, layer.mean + at), momentum)
+        _move(like, variance + at, read(like, layer.variance + at) * unbiased, momentum)
+
+
+@compiled
+def _move(like: Any, address: Any, towards: Any, share: Any) -> None:
+    before = read(like, address)
+    _write(like, before + share * (towards - before), address)
 
 
 @compiled

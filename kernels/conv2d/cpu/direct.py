@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import Epilogue, finish, no_epilogue
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, read, write
 from ...cpu.macrokernel import sliver_width
 from ...cpu.microkernel import WORD
 from ...cpu.packing import Matrix, pack_slivers
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import HOST, LINE, VECTORS
+from ...cpu.stored_arguments import Stored, reading
 from ...cpu.workspace import workspace
 from .direct_microkernel import ENTRY, HEIGHTS, multiply_pixels
 from .geometry import Computation, Correlation, shifted
@@ -22,7 +23,7 @@ from .row_buffer import RowBuffer, buffer_nbytes, fill_row, row_buffer, tap_offs
 
 MOST_NBYTES = 2**18  # bytes of the weights and of the row buffer: they must stay in L2
 LEAST_OUTPUTS = HEIGHTS[1][-1]  # pixels of the lowest tile
-_part_size = compiled(largest_part)
+_part_size, _shifted = compiled(largest_part), compiled(shifted)
 
 
 class Tiles(NamedTuple):
@@ -63,14 +64,12 @@ def plan_direct(work: Correlation, one: Any, threads: int) -> Computation:
     buffer = row_buffer(0, work, one.itemsize)
     plan = _plan(work, buffer, one.itemsize)
     identity = no_epilogue(one)
+    pointer = function_pointer(_compute_rows, one, work, buffer, plan, 0, 0, 0, identity)
+    stored = Stored(work, buffer, plan, pointer)
 
     def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
-        here, memory = shifted(work, source, weights, target), workspace(threads * plan.nbytes)
-        if threads == 1:
-            _compute_rows(one, here, buffer, plan, 0, work.images * work.vertical.outputs, memory, epilogue)
-        else:
-            pointer = function_pointer(_compute_rows, one, here, buffer, plan, 0, 0, memory, epilogue)
-            _compute_on_threads(pointer, threads, one, here, buffer, plan, memory, epilogue)
+        memory = workspace(threads * plan.nbytes)
+        _compute(one, stored.address, threads, source, weights, target, memory, epilogue)
 
     return compute
 
@@ -101,12 +100,21 @@ def _tiles(vectors: int, outputs: int) -> Tiles:
     return min(choices, key=lambda each: (each.number * (each.height - 1) + each.full, each.number))
 
 
+_read_stored = reading(Correlation, RowBuffer, Plan, FunctionPointer)
+
+
 @compiled
-def _compute_on_threads(
-    pointer: Any, threads: Any, like: Any, work: Any, buffer: Any, plan: Any, memory: Any, epilogue: Any
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, epilogue: Any
 ) -> None:
-    tall = _part_size(work.images * work.vertical.outputs, threads, 1)
-    parallel_for(_compute_part, threads, (pointer, tall, like, work, buffer, plan, memory, epilogue))
+    work, buffer, plan, pointer = _read_stored(stored)
+    here = _shifted(work, source, weights, target)
+    if threads == 1:
+        rows = work.images * work.vertical.outputs
+        call_pointer(_compute_rows, pointer, (like, here, buffer, plan, 0, rows, memory, epilogue))
+    else:
+        tall = _part_size(work.images * work.vertical.outputs, threads, 1)
+        parallel_for(_compute_part, threads, (pointer, tall, like, here, buffer, plan, memory, epilogue))
 
 
 @compiled

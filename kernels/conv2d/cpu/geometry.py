@@ -87,10 +87,16 @@ def shifted(work: Correlation, source: int, weights_: int, target: int) -> Corre
     """The same correlation, of arrays that many bytes further on."""
     of_source, of_weights, of_target = work.source, work.weights, work.target
     return Correlation(
-        *work[:4],
-        ImageLayout(of_source.address + source, *of_source[1:]),
-        WeightLayout(of_weights.address + weights_, *of_weights[1:]),
-        ImageLayout(of_target.address + target, *of_target[1:]),
+        work.images, work.vertical, work.horizontal, work.merged,
+        ImageLayout(
+            of_source.address + source, of_source.image, of_source.row, of_source.pixel, of_source.channels
+        ),
+        WeightLayout(
+            of_weights.address + weights_, of_weights.down, of_weights.right, of_weights.channel, of_weights.filter
+        ),
+        ImageLayout(
+            of_target.address + target, of_target.image, of_target.row, of_target.pixel, of_target.channels
+        ),
     )
 
 

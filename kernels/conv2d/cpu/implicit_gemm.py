@@ -5,16 +5,17 @@ Each thread has its own output pixels or filters.
 
 from typing import Any
 
-from ...cpu.blocking import CONFLICTING, BlockSizes, block_sizes, largest_part, partition, row_pitch
+from ...cpu.blocking import CONFLICTING, BlockSizes, Partition, block_sizes, largest_part, partition, row_pitch
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import Epilogue, finish, no_epilogue
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, clear, read, write
 from ...cpu.macrokernel import sliver_width
 from ...cpu.microkernel import WORD
 from ...cpu.packing import LINE, Matrix, clear_run, pack_slivers, store_tile
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS
+from ...cpu.stored_arguments import Stored, reading
 from ...cpu.workspace import workspace
 from .geometry import Computation, Correlation, shifted
 from .im2col import PixelBlock
@@ -32,6 +33,7 @@ from .indirection import (
 from .k_blocking import TAPS, first_k_block, next_k_block
 
 _pitch, _part_size, _indirection_buffer = compiled(row_pitch), compiled(largest_part), compiled(indirection_buffer)
+_shifted = compiled(shifted)
 
 
 def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation:
@@ -42,16 +44,12 @@ def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation
     parts = partition(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
     nbytes = _workspace_nbytes(sizes, one.itemsize)
     identity = no_epilogue(one)
+    pointer = function_pointer(_multiply_part, one, work, 0, 0, 0, 0, 0, sizes, identity)
+    stored = Stored(work, parts, sizes, pointer)
 
     def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
-        here, memory = shifted(work, source, weights, target), workspace(threads * nbytes)
-        if threads == 1:
-            _multiply_part(
-                one, here, 0, work.images * work.vertical.outputs, 0, work.target.channels, memory, sizes, epilogue
-            )
-        else:
-            pointer = function_pointer(_multiply_part, one, here, 0, 0, 0, 0, memory, sizes, epilogue)
-            _multiply_on_threads(pointer, parts, one, here, memory, nbytes, sizes, epilogue)
+        memory = workspace(threads * nbytes)
+        _compute(one, stored.address, threads, source, weights, target, memory, nbytes, epilogue)
 
     return compute
 
@@ -60,13 +58,22 @@ def _workspace_nbytes(sizes: BlockSizes, size: int) -> int:
     return -(-(sizes.nbytes + indirection_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
 
 
+_read_stored = reading(Correlation, Partition, BlockSizes, FunctionPointer)
+
+
 @compiled
-def _multiply_on_threads(
-    pointer: Any, parts: Any, like: Any, work: Any, memory: Any, nbytes: Any, sizes: Any, epilogue: Any
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, nbytes: Any,
+    epilogue: Any,
 ) -> None:
-    parallel_for(
-        _thread_part, parts.rows * parts.columns, (pointer, parts, like, work, memory, nbytes, sizes, epilogue)
-    )
+    work, parts, sizes, pointer = _read_stored(stored)
+    here = _shifted(work, source, weights, target)
+    if threads == 1:
+        rows, filters = work.images * work.vertical.outputs, work.target.channels
+        call_pointer(_multiply_part, pointer, (like, here, 0, rows, 0, filters, memory, sizes, epilogue))
+    else:
+        arguments = (pointer, parts, like, here, memory, nbytes, sizes, epilogue)
+        parallel_for(_thread_part, parts.rows * parts.columns, arguments)
 
 
 @compiled

@@ -5,20 +5,21 @@ Threads divide filters and taps, and also pixels (split-K) where those are too f
 
 from typing import Any
 
-from ...cpu.blocking import block_sizes, largest_part, partition
+from ...cpu.blocking import BlockSizes, Partition, block_sizes, largest_part, partition
 from ...cpu.compiled import compiled
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of
 from ...cpu.macrokernel import NO_PREFETCH, PackedA, multiply_block, sliver_width
 from ...cpu.packing import Matrix, pack_slivers, scale, submatrix
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS
 from ...cpu.split_k import partial_sums, reduce_partial_sums
+from ...cpu.stored_arguments import Stored, reading
 from ...cpu.workspace import workspace
 from .geometry import Computation, Correlation, shifted
 from .im2col import PixelBlock, gather_columns, gather_tap
 
-_part_size = compiled(largest_part)
+_part_size, _shifted = compiled(largest_part), compiled(shifted)
 
 
 def plan_weight_gradient(work: Correlation, one: Any, threads: int) -> Computation:
@@ -33,29 +34,33 @@ def plan_weight_gradient(work: Correlation, one: Any, threads: int) -> Computati
     packed = parts.rows * parts.columns * parts.steps * sizes.nbytes
     nbytes, pixels = packed + (parts.steps - 1) * filters * columns * size, PixelBlock(0, rows, 0, outputs)
 
+    dw = Matrix(0, filters, columns, work.weights.filter, size)
+    pointer = function_pointer(_add_gradient, one, work, pixels, 0, 0, dw, 0, sizes)
+    stored = Stored(work, pixels, dw, parts, sizes, pointer)
+
     def compute(source: int, weights: int, target: int) -> None:
-        here, memory = shifted(work, source, weights, target), workspace(nbytes)
-        dw = Matrix(here.weights.address, filters, columns, work.weights.filter, size)
-        if threads == 1:
-            _add_gradient(one, here, pixels, 0, 0, dw, memory, sizes)
-            return
-        pointer = function_pointer(_add_gradient, one, here, pixels, 0, 0, dw, memory, sizes)
-        _add_gradient_on_threads(pointer, parts, one, here, dw, memory, memory + packed, sizes)
-        if parts.steps > 1:
-            reduce_partial_sums(parts, one, dw, memory + packed)
+        _compute(one, stored.address, threads, source, weights, target, workspace(nbytes), packed)
 
     return compute
 
 
+_read_stored = reading(Correlation, PixelBlock, Matrix, Partition, BlockSizes, FunctionPointer)
+
+
 @compiled
-def _add_gradient_on_threads(
-    pointer: Any, parts: Any, like: Any, work: Any, dw: Any, memory: Any, sums: Any, sizes: Any
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, packed: Any
 ) -> None:
-    parallel_for(
-        _add_gradient_part,
-        parts.rows * parts.columns * parts.steps,
-        (pointer, parts, like, work, dw, memory, sums, sizes),
-    )
+    work, pixels, whole, parts, sizes, pointer = _read_stored(stored)
+    here = _shifted(work, source, weights, target)
+    dw = Matrix(here.weights.address, whole.rows, whole.columns, whole.row_stride, whole.column_stride)
+    if threads == 1:
+        call_pointer(_add_gradient, pointer, (like, here, pixels, 0, 0, dw, memory, sizes))
+    else:
+        arguments = (pointer, parts, like, here, dw, memory, memory + packed, sizes)
+        parallel_for(_add_gradient_part, parts.rows * parts.columns * parts.steps, arguments)
+        if parts.steps > 1:
+            reduce_partial_sums(parts, like, dw, memory + packed)
 
 
 @compiled

@@ -8,18 +8,19 @@ from typing import Any, NamedTuple
 
 from ...cpu.blocking import LINE, caches, largest_part
 from ...cpu.compiled import compiled
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, read, write
 from ...cpu.macrokernel import Prefetch, next_prefetch, sliver_width
 from ...cpu.microkernel import WORD
 from ...cpu.packing import Matrix, clear_run, copy_run, pack_slivers
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS, VECTORS, lanes
+from ...cpu.stored_arguments import Stored, reading
 from ...cpu.workspace import workspace
 from .geometry import Computation, Correlation, shifted
 from .indirect_microkernel import SHORT, STRIP, TALL, multiply_strip
 
-_part_size = compiled(largest_part)
+_part_size, _shifted = compiled(largest_part), compiled(shifted)
 
 
 class Workspace(NamedTuple):
@@ -39,14 +40,11 @@ def plan_weight_gradient_few_channels(work: Correlation, one: Any, threads: int)
     """The same as `plan_weight_gradient`, for a correlation with merged taps."""
     layout = _workspace(work, one.itemsize)
 
+    pointer = function_pointer(_add_gradient, one, work, 0, 0, 0, layout)
+    stored = Stored(work, layout, pointer)
+
     def compute(source: int, weights: int, target: int) -> None:
-        here, memory = shifted(work, source, weights, target), workspace(threads * layout.nbytes)
-        if threads == 1:
-            _add_gradient(one, here, 0, work.images * work.vertical.outputs, memory, layout)
-        else:
-            pointer = function_pointer(_add_gradient, one, here, 0, 0, memory, layout)
-            _add_gradient_on_threads(pointer, threads, one, here, memory, layout)
-        _store_weights(one, here, memory, layout.nbytes, threads, layout.tap_rows)
+        _compute(one, stored.address, threads, source, weights, target, workspace(threads * layout.nbytes))
 
     return compute
 
@@ -77,10 +75,20 @@ def _rows_of_weights(work: Correlation) -> tuple[int, int]:
     return work.vertical.taps, work.horizontal.taps * work.source.channels
 
 
+_read_stored = reading(Correlation, Workspace, FunctionPointer)
+
+
 @compiled
-def _add_gradient_on_threads(pointer: Any, threads: Any, like: Any, work: Any, memory: Any, layout: Any) -> None:
-    tap_rows = _part_size(work.images * work.vertical.outputs, threads, 1)
-    parallel_for(_add_gradient_part, threads, (pointer, tap_rows, like, work, memory, layout))
+def _compute(like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any) -> None:
+    work, layout, pointer = _read_stored(stored)
+    here = _shifted(work, source, weights, target)
+    if threads == 1:
+        rows = work.images * work.vertical.outputs
+        call_pointer(_add_gradient, pointer, (like, here, 0, rows, memory, layout))
+    else:
+        tap_rows = _part_size(work.images * work.vertical.outputs, threads, 1)
+        parallel_for(_add_gradient_part, threads, (pointer, tap_rows, like, here, memory, layout))
+    _store_weights(like, here, memory, layout.nbytes, threads, layout.tap_rows)
 
 
 @compiled
