@@ -53,12 +53,15 @@ def _type_of(kind: type[Any]) -> Any:
     return types.NamedUniTuple(fields[0], len(fields), kind) if alike else types.NamedTuple(fields, kind)
 
 
+def _parts(kind: Any) -> tuple[Any, ...]:
+    """The types of the parts of a tuple; none of a number."""
+    return tuple(getattr(kind, "types", ()))
+
+
 def _words(kind: Any) -> int:
-    return sum(_words(part) for part in kind) if isinstance(kind, types.BaseTuple) else 1
+    return sum(map(_words, parts)) if (parts := _parts(kind)) else 1
 
 
 def _tuple(context: Any, builder: Any, kind: Any, words: Iterator[Any]) -> Any:
-    parts = [
-        _tuple(context, builder, part, words) if isinstance(part, types.BaseTuple) else next(words) for part in kind
-    ]
-    return context.make_tuple(builder, kind, parts)
+    values = [_tuple(context, builder, part, words) if _parts(part) else next(words) for part in _parts(kind)]
+    return context.make_tuple(builder, kind, values)

@@ -48,8 +48,7 @@ def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation
     stored = Stored(work, parts, sizes, pointer)
 
     def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
-        memory = workspace(threads * nbytes)
-        _compute(one, stored.address, threads, source, weights, target, memory, nbytes, epilogue)
+        _compute(one, stored.address, threads, source, weights, target, workspace(threads * nbytes), nbytes, epilogue)
 
     return compute
 
