@@ -72,8 +72,8 @@ class OutlastingWatcher(Watcher):
         if self._ending or self._concluded:
             return
         self._ending = True
-        self._pump(grace, lambda: self._ranks)
-        for launcher in self._launchers[:1] if self._ranks else ():
+        self._pump(grace, self._staying)
+        for launcher in self._launchers[:1] if self._staying() else ():
             launcher.send(signal.SIGTERM)
         super()._end(PATIENCE)
 

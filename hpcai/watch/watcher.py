@@ -9,8 +9,9 @@ import select
 import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from itertools import chain
 from typing import Any
 
 from hpcai import clock
@@ -44,7 +45,7 @@ class Watcher:
             self._add(head)
         self._launchers: list[Process] = []
         self._segments: set[str] = set()  # files that the MPI library made for the ranks
-        self._sights, self._answers = list[Sight](), 0  # of the watchers that have told theirs
+        self._told: list[list[Sight]] = []  # by the watchers of other nodes, of their ranks
         self._job: dict[str, Any] = {"watchdog": 0.0, "file": "", "resume": ""}
         self._ticked = clock.now()
         self._begun = self._concluded = self._busy = False
@@ -57,7 +58,7 @@ class Watcher:
             "died": self._take_death,
             "overdue": lambda *_: self._inquire(),
             "ask": lambda *_: self._tell_head({"sights": [as_message(sight) for sight in self._seen()]}),
-            "sights": self._take_sights,
+            "sights": lambda _, told: self._told.append([*map(from_message, told)]),
             "stacks": lambda *_: self._print_stacks(),
             "end": lambda _, grace: self._end(grace),
         }
@@ -122,6 +123,9 @@ class Watcher:
         gone = [*self._gone, *(node.hello["node"] for node in self._nodes if node.ended)]
         self._conclude(died + sentences.before(gone), sight)
 
+    def _staying(self) -> bool:
+        return any(not rank.leaving for rank in self._ranks.values())
+
     def _launcher_ended(self) -> bool:
         return any(not launcher.alive for launcher in self._launchers)
 
@@ -143,10 +147,6 @@ class Watcher:
     def _take_death(self, _: Connection, told: Message) -> None:
         what = told["what"] + (sentences.LAUNCHER_TOO if self._launcher_ended() else "")
         self._conclude(what, from_message(told["sight"]), whole=told.get("whole", False))
-
-    def _take_sights(self, _: Connection, told: list[Message]) -> None:
-        self._sights.extend(map(from_message, told))
-        self._answers += 1
 
     def _take_reason(self, connection: Connection, told: Any) -> None:
         """A rank has said why the job ends: only the file is to say so too."""
@@ -185,22 +185,21 @@ class Watcher:
         if self._head:
             self._tell_head({"overdue": True})
         elif not self._busy:
-            self._busy, self._sights, self._answers = True, [], 0
+            self._busy, self._told = True, []
             self._tell_nodes({"ask": True})
-            self._pump(ANSWER, lambda: self._answers < len(self._nodes))
-            self._sights += self._seen()
-            self._judge()
+            self._pump(ANSWER, lambda: len(self._told) < len(self._nodes))
+            self._judge([*chain.from_iterable(self._told), *self._seen()])
             self._busy = False
 
-    def _judge(self) -> None:
+    def _judge(self, sights: Sequence[Sight]) -> None:
         """End the job if ranks hold it up."""
-        named = sentences.culprits(self._sights)
+        named = sentences.culprits(sights)
         if self._concluded or not named:
             return
         self._concluded = True
         self._tell_nodes({"stacks": True})
         self._print_stacks()
-        if wait := sentences.waiting(self._sights, named):
+        if wait := sentences.waiting(sights, named):
             self._say(wait)
         self._concluded = False
         self._conclude(sentences.stuck(named), named[0], 0.0)
@@ -232,9 +231,10 @@ class Watcher:
             return
         self._concluded = True
         self._tell_nodes({"end": grace})
-        self._pump(grace, lambda: self._ranks)
+        self._pump(grace, self._staying)
         for rank in self._ranks.values():
-            rank.process.send(signal.SIGKILL)
+            if not grace or not rank.leaving or rank.process.stopped:
+                rank.process.send(signal.SIGKILL)
         left_behind.remove(self._segments)
 
     def _tell_head(self, message: Message) -> None:
