@@ -24,7 +24,7 @@ from ..cpu.packing import copy_run
 from ..cpu.simd import lanes
 from ..cpu.stored_arguments import Stored, reading
 from ..cpu.workspace import workspace
-from .cpu.passes import DOUBLE, Layer, Workspace, laid_out, pass_blocks, pass_pixels, sum_blocks, sum_pixels
+from .cpu.passes import DOUBLE, Layer, Workspace, laid_out, over_pixels, pass_blocks, sum_blocks
 from .cpu.statistics import compute_gradients, compute_moments, fill_table, move_running
 
 KNOWN = 4096  # cached plans
@@ -107,8 +107,8 @@ def _planned(kinds: tuple[int, int], kind: Any, pixels: int, channels: int, thre
     """The stored plan of a layer for arrays of a type."""
     one = kind(1)
     layer, memory, arrays = Layer(0, 0, 0, 0, 0, 0, 0.0), Workspace(0, 0, 0, 0, 0), (0, 0, 0, 0, 0)
-    given = (one, 0, layer, memory, arrays, 0, 0)
-    summing, passing = function_pointer(sum_blocks, *given, 0), function_pointer(pass_blocks, *given)
+    given = (one, 0, layer, memory, arrays, 0, 0, 0)
+    summing, passing = function_pointer(sum_blocks, *given), function_pointer(pass_blocks, *given)
     return Stored(Plan(pixels, channels, threads, *kinds, summing, passing))
 
 
@@ -126,11 +126,11 @@ def _forward(
     memory, none = laid_out(floor, plan.channels, table), x - x
     arrays = (x, other, y, none, none)
     copy_run(floor, memory.table + MEAN * memory.apart, x, plan.channels)
-    sum_pixels(plan.summing, plan.threads, plan.sum_kind, type(floor)(-math.inf), layer, memory, arrays)
+    over_pixels(plan.summing, plan.threads, plan.sum_kind, type(floor)(-math.inf), layer, memory, arrays)
     compute_moments(floor, layer, memory, plan.threads)
     if running_mean:
         move_running(floor, layer, running_mean, running_variance, momentum)
-    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
+    over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
 
 
 @compiled
@@ -142,7 +142,7 @@ def _evaluate(
     layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
     memory, none = laid_out(floor, plan.channels, table), x - x
     fill_table(floor, layer, memory)
-    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, (x, other, y, none, none))
+    over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, (x, other, y, none, none))
 
 
 @compiled
@@ -154,6 +154,6 @@ def _backward(
     layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
     memory, arrays = laid_out(floor, plan.channels, table), (x, g, y, dx, dother)
     fill_table(floor, layer, memory)
-    sum_pixels(plan.summing, plan.threads, plan.sum_kind, floor, layer, memory, arrays)
+    over_pixels(plan.summing, plan.threads, plan.sum_kind, floor, layer, memory, arrays)
     compute_gradients(floor, layer, memory, plan.threads, dweight, dbias)
-    pass_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
+    over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)

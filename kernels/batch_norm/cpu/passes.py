@@ -45,14 +45,14 @@ def laid_out(like: Any, channels: Any, table: Any) -> Workspace:
 
 
 @compiled
-def sum_pixels(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
-    """Sums over all pixels, separately for each thread."""
+def over_pixels(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
+    """A pass over all pixels by `sum_blocks`, separately for each thread, or by `pass_blocks`, as the pointer says."""
     part = (layer.pixels + threads - 1) // threads
-    parallel_for(_sum_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
+    parallel_for(_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
 
 
 @compiled
-def _sum_part(
+def _part(
     thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
 ) -> None:
     first = min(thread * part, layer.pixels)
@@ -78,22 +78,9 @@ def sum_blocks(
 
 
 @compiled
-def pass_pixels(pointer: Any, threads: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any) -> None:
-    """A pass without sums."""
-    part = (layer.pixels + threads - 1) // threads
-    parallel_for(_pass_part, threads, (pointer, part, kind, floor, layer, memory, arrays))
-
-
-@compiled
-def _pass_part(
-    thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
+def pass_blocks(
+    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, _offset: Any
 ) -> None:
-    first = min(thread * part, layer.pixels)
-    call_pointer(pass_blocks, pointer, (floor, kind, layer, memory, arrays, first, min(part, layer.pixels - first)))
-
-
-@compiled
-def pass_blocks(floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any) -> None:
     """A pass over some pixels, block by block, so that all channels of a block stay in the cache."""
     at_once = max(1, CACHED // memory.apart)
     for pixel in range(first, first + count, at_once):
