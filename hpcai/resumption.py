@@ -2,16 +2,19 @@
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 
 from msgspec import structs
 
 from hpcai import clock
+from hpcai.checkpoint import paths
 from hpcai.errors import InputError
 from hpcai.record.loading import load
 from hpcai.record.machine import Environment
 from hpcai.record.result import Result, Resumption
 from hpcai.report import ended_tests
+from hpcai.report.checksums import BROKEN_OFF
 from hpcai.report.files import RESULT
 from hpcai.results.assembly import ended
 from hpcai.results.cells import cell
@@ -28,8 +31,20 @@ def left(folder: Path) -> Result:
         raise InputError(f"--resume {folder}: there is no {RESULT}; allowed: the folder of a run that was broken off")
     found = load(folder / RESULT)
     if found.summary is not None and found.summary.complete:
+        _clear(folder, found)
         raise InputError(f"--resume {folder}: all of its {found.summary.planned} tests have ended")
     return ended_tests.with_kept(folder, found)
+
+
+def _clear(folder: Path, complete: Result) -> None:
+    """Remove what is kept to go on: the run was killed after its files were whole."""
+    descriptor = locked(folder)
+    paths.remove(folder, [entry.index for entry in ended(complete)])
+    ended_tests.remove(folder)
+    with suppress(OSError):
+        for name in (BROKEN_OFF, LOCK):
+            (folder / name).unlink(missing_ok=True)
+    os.close(descriptor)
 
 
 def locked(folder: Path) -> int:

@@ -110,8 +110,13 @@ def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     assert not [*results(folder).glob(".checkpoints")]
     verified = run_job([BENCH, "--verify", results(folder)], None, folder)
     assert verified.returncode == 0, verified.stdout
+    left = [results(folder) / name for name in (".checkpoints/test-2/0.1.safetensors", ".ended.jsonl", "BROKEN_OFF")]
+    left[0].parent.mkdir(parents=True)
+    for path in left:
+        path.write_bytes(b"")
     again = resumed(folder)
     assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr
+    assert not [path for path in (*left, results(folder) / ".checkpoints", results(folder) / ".lock") if path.exists()]
 
 
 @pytest.mark.slow
