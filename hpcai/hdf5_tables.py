@@ -37,7 +37,7 @@ def telling() -> Iterator[None]:
         print(f"hpcai: {error}", file=sys.stderr, flush=True)
 
 
-def _contents(tables: Mapping[str, Table], attributes: Mapping[str, Any]) -> bytes:
+def _contents(tables: Mapping[str, Table], attributes: Mapping[str, Any]) -> memoryview:
     """The file's bytes: written at once, since the HDF5 library does not report why a write failed."""
     import h5py
 
@@ -46,7 +46,7 @@ def _contents(tables: Mapping[str, Table], attributes: Mapping[str, Any]) -> byt
         for name, table in tables.items():
             file.create_dataset(name, data=table, compression="gzip" if table.size else None)
         file.attrs.update(attributes)
-    return memory.getvalue()
+    return memory.getbuffer()  # not a copy
 
 
 def read(path: Path, expected: Mapping[str, tuple[str, tuple[int, ...]]]) -> dict[str, Table]:

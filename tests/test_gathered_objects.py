@@ -23,7 +23,6 @@ NODE = "ranks of one node"
 MODEL = "ranks that share one replica of a model"
 LIST = f"the first {LISTED_RANKS} ranks"
 TELEMETRY = f"one rank of each of at most {MOST_NODES} nodes"
-KEPT = "bounded whatever the number of models: fewer samples of each are kept; empty of other ranks"
 FRAMES = "the detections of the validation set, as many on any number of ranks; three empty lists of other ranks"
 DATA = "an entry of each file or block of the data, as many on any number of ranks; before the first test"
 PACKING = "a program that packs data: an entry of each shard or folder, as many on any number of ranks"
@@ -58,10 +57,8 @@ ALLOWED: dict[Place, str] = {
     ("train/element_readers.py", "begin", "gather"): TENSORS,
     ("train/element_readers.py", "read", "gather"): TENSORS,
     ("train/evaluation_check.py", "_possible", "gather"): TENSORS,
-    ("train/kept_votes.py", "_gathered", "gather"): KEPT,
     ("train/other_shards.py", "norms", "allgather"): MODEL,
     ("training/energy_window.py", "__init__", "gather_all"): NODE,
-    ("workloads/ensemble/predictions_file.py", "_out", "gather"): KEPT,
     ("workloads/nas/plots.py", "_marks", "scatter"): DRAWN,
     ("workloads/nas/plots.py", "tree", "scatter"): DRAWN,
     ("workloads/weather/detections_file.py", "write", "gather"): FRAMES,

@@ -110,7 +110,7 @@ def counted(found: VoteTables, of: Ensemble, entropy: int) -> Counted:
     votes = (
         _wrong(found.together[validation.voted], found.outputs, everybody),
         _wrong(found.bag_together[training.voted], found.bag_outputs, found.out),
-        int((_lacking(found.models[:, validation.voted], found.outputs) > 0).sum()),
+        sum(_others(classes[validation.voted], one) for classes, one in zip(found.models, found.outputs, strict=True)),
     )
     return Counted(
         samples=len(found.labels),
@@ -142,8 +142,13 @@ def _wrong(classes: Classes, outputs: Outputs, voting: NDArray[np.uint8]) -> int
     sums = sum((one.astype(np.float64) * votes[:, None] for one, votes in zip(outputs, voting, strict=True)), 0.0)
     some = voting.any(0)
     other = (classes != NOBODY) != some
-    known = np.isfinite(outputs).all((0, 2))
+    known = np.all([np.isfinite(one).all(1) for one in outputs], 0)
     return int((known & (other | some & (_lacking(classes, np.asarray(sums)) > ROUNDING))).sum())
+
+
+def _others(classes: Classes, outputs: Outputs) -> int:
+    """Samples whose class by a model is not one with its largest output."""
+    return int((_lacking(classes, outputs) > 0).sum())
 
 
 def _lacking(classes: Classes, outputs: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -6,6 +6,7 @@ The first rank gathers them: its memory is bounded by hpcai.frozen.votes, whatev
 from typing import Any, NamedTuple
 
 import numpy as np
+from mpi4py import MPI
 from numpy.typing import NDArray
 
 from hpcai.comm.grid import Group
@@ -47,17 +48,29 @@ class KeptVotes:
 
     def models(self, group: Group) -> Classes | None:
         """The classes by each model, uint16[P, S], on the first rank; None on the others. Collective."""
-        return _gathered(group, _joined(self._own), (group.groups, len(self._samples)), NOBODY)
+        own = _own(group, self._own)
+        return gathered(group, _combined(group.model, own, (len(self._samples),), NOBODY, MPI.MIN))
 
     def outputs(self, group: Group) -> Outputs | None:
         """The outputs of each model, float32[P, K, classes], on the first rank; None on the others. Collective."""
-        own = _joined(self._outputs)
-        return _gathered(group, own, (group.groups, len(self._voted), own.rows.shape[1]), 0)
+        own = _own(group, self._outputs)
+        return gathered(group, _combined(group.model, own, (len(self._voted), *own.rows.shape[1:]), 0, MPI.SUM))
 
     def together(self, group: Group) -> Classes | None:
         """The classes by all models together, uint16[S], on the first rank; None on the others. Collective."""
-        found = _gathered(group, _joined(self._together), (1, len(self._samples)), NOBODY)
-        return None if found is None else found[0]
+        return _combined(group.active, _own(group, self._together), (len(self._samples),), NOBODY, MPI.MIN)
+
+
+def gathered(group: Group, row: NDArray[Any] | None) -> Any:
+    """The rows of all models, one below the other, on the first rank; None on the others.
+
+    row: of a model, on its first rank; None on the others. Collective over the models' first ranks.
+    """
+    if row is None:
+        return None
+    table = np.empty((group.groups, *row.shape), row.dtype) if group.across.rank == 0 else None
+    group.across.Gather(row, table)
+    return table
 
 
 def _those_of(kept: Integers, indices: Integers, rows: NDArray[Any]) -> Part:
@@ -69,22 +82,18 @@ def _those_of(kept: Integers, indices: Integers, rows: NDArray[Any]) -> Part:
     return Part(places[among], rows[among])
 
 
-def _joined(parts: list[Part]) -> Part:
-    return Part(*(np.concatenate(each) for each in zip(*parts, strict=True)))
+def _own(group: Group, parts: list[Part]) -> Part:
+    """What this rank has; nothing where another rank counts it."""
+    return Part(*(np.concatenate(each) for each in zip(*(parts if group.counts else parts[:1]), strict=True)))
 
 
-def _gathered(group: Group, own: Part, shape: tuple[int, ...], missing: int) -> Any:
-    """The table with what all ranks have, which only the first one makes; None on the others.
+def _combined(comm: MPI.Comm, own: Part, shape: tuple[int, ...], missing: int, operation: MPI.Op) -> Any:
+    """What all ranks of a communicator have, in one array on its first rank; None on the others.
 
-    It has a row for each model, or one for all of them. missing: stands where no rank has anything.
+    No rank holds more than two such arrays. missing: stands where no rank has anything; neutral to the operation.
     """
-    models = group.across.gather(own if group.counts else None)
-    replicas = group.model.gather(models) if group.across.rank == 0 else None
-    if replicas is None:
-        return None
-    table = np.full(shape, missing, own.rows.dtype)
-    for parts in replicas:
-        for model, part in enumerate(parts):
-            if part is not None:
-                table[model % len(table), part.places] = part.rows
-    return table
+    found = np.full(shape, missing, own.rows.dtype)
+    found[own.places] = own.rows
+    whole = np.empty_like(found) if comm.rank == 0 else None
+    comm.Reduce(found, whole, operation, 0)
+    return whole

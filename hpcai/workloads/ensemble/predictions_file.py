@@ -12,7 +12,7 @@ from hpcai.frozen.bootstrap import out_of_bag
 from hpcai.frozen.samples import TRAINING, VALIDATION, Labelled
 from hpcai.frozen.votes import Ensemble, VoteTables
 from hpcai.inputfile import Case
-from hpcai.train.kept_votes import KeptEvaluation, KeptVotes
+from hpcai.train.kept_votes import KeptEvaluation, KeptVotes, gathered
 from hpcai.workloads.ensemble import prediction_tables
 from hpcai.workloads.ensemble.record import Recount
 
@@ -42,11 +42,12 @@ class PredictionsFile:
 
     def _tables(self) -> VoteTables | None:
         """The tables, on the first rank."""
-        (validation, training), group, out = self.kept, self._group, self._out()
+        (validation, training), group = self.kept, self._group
         models, together, outputs = validation.models(group), validation.together(group), validation.outputs(group)
-        bag_together, bag_outputs = training.together(group), training.outputs(group)
+        bag_together, bag_outputs, out = training.together(group), training.outputs(group), self._out()
         if models is None or together is None or outputs is None or bag_together is None or bag_outputs is None:
             return None
+        assert out is not None
         labels, bag_labels = self._labels(VALIDATION), self._labels(TRAINING)
         return VoteTables(labels, models, together, outputs, bag_labels, bag_together, bag_outputs, out)
 
@@ -54,12 +55,13 @@ class PredictionsFile:
         samples = self._of.sampled(split, self._entropy).samples
         return self._source.labels(split, samples).astype(np.uint16)
 
-    def _out(self) -> NDArray[np.uint8]:
+    def _out(self) -> NDArray[np.uint8] | None:
         """Which models did not train on each training sample with outputs, uint8[P, L], on the first rank."""
         group, kept = self._group, self._of.sampled(TRAINING, self._entropy)
-        own = np.empty(0, np.uint8)
-        if group.leader and len(kept.voted):
-            model, samples = group.coordinates.group, kept.samples[kept.voted]
-            which = self._case.sampler, self._of.training, self._case.seed, model, group.planned
-            own = out_of_bag(*which, samples).astype(np.uint8)
-        return np.stack(group.across.gather(own) or [own])
+        if not group.leader:
+            return None
+        model, samples = group.coordinates.group, kept.samples[kept.voted]
+        which = self._case.sampler, self._of.training, self._case.seed, model, group.planned
+        own = out_of_bag(*which, samples) if len(samples) else samples
+        found: NDArray[np.uint8] | None = gathered(group, own.astype(np.uint8))
+        return found
