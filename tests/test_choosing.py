@@ -177,7 +177,7 @@ def test_only_chosen_products_are_custom_for_inputs_of_their_size(monkeypatch: p
     module(torch.randn(3, 2, 6, 7)).sum().backward()
     assert made == [(WEIGHT_GRADIENT, (3, 2, 6, 7))]
     functions = [getattr(function, "func", None) for _, function, *_ in module.steps]
-    normalised = [function for function in functions if function is fused_layers._normalised]
+    normalised = [function for function in functions if function is fused_layers.computed]
     assert len(normalised) == 1
     use_vendor(module)
     assert module.steps == list(module.as_planned)

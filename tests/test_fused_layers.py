@@ -13,6 +13,7 @@ from hpcai import networks
 from hpcai.kernels.cpu.simd import lanes
 from hpcai.models import fused_layers
 from hpcai.models.fused_layers import fuse
+from hpcai.models.joined_layers import separate
 from hpcai.models.module import Network, build
 from hpcai.networks.execution_plan import execution_plan, fused_groups
 from hpcai.networks.layers import Add, BatchNorm, Conv, Relu
@@ -74,7 +75,13 @@ def copied(network: Network, x: Tensor) -> list[Any]:
     return [size for size in sizes if len(size) == 4 and size[0] == len(x)]
 
 
-@pytest.mark.parametrize("take", [fuse, use_custom], ids=["fused", "all custom"])
+def apart(network: Network) -> None:
+    """All custom, layer by layer."""
+    use_custom(network)
+    separate(network)
+
+
+@pytest.mark.parametrize("take", [fuse, apart], ids=["fused", "all custom"])
 def test_the_channels_stay_last_throughout_a_step(take: Any) -> None:
     """No image is copied, hence none transposed; one whose channels come first is detected."""
     _, network = pair("resnet18", torch.float32)
@@ -112,7 +119,7 @@ def test_steps_keep_their_places_and_free_dead_outputs() -> None:
     before = [(target, sorted(frees)) for _, _, _, target, frees in other.steps]
     fuse(other)
     assert [target for _, _, _, target, _ in other.steps] == [target for target, _ in before]
-    made = {target for _, function, _, target, _ in other.steps if function is fused_layers._no_op}
+    made = {target for _, function, _, target, _ in other.steps if function is fused_layers.no_op}
     dead = sorted(place for _, _, _, _, frees in other.steps for place in frees)
     assert dead == sorted(place for _, frees in before for place in frees if place not in made)
 

@@ -14,9 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from hpcai.kernels.operators import direct, fused_evaluation, normalisation
+from hpcai.kernels.spec import FORWARD
 from hpcai.models.module import Executable, Layers
 from hpcai.networks.execution_plan import PlannedLayer, fused_groups
 from hpcai.networks.layers import BatchNorm, Relu
+
+Custom = Callable[[tuple[int, ...]], Collection[str]]  # custom directions of a layer for images of this size
 
 
 @dataclass(frozen=True)
@@ -29,17 +32,14 @@ class DeferredConvolution:
     def normalised(self, part: nn.BatchNorm2d, relu: bool, other: Tensor | None) -> Tensor:
         """The result of the convolution and its batch norm, addition and ReLU."""
         if not fused_evaluation.fits(part, self.x, other):
-            return _normalised(part, relu, self.layer(self.x), other)
+            return computed(part, relu, self.layer(self.x), other)
         return fused_evaluation.convolution_normalised(self.layer, self.x, part, other, relu)
 
 
-def fuse(
-    network: Layers, names: Collection[str] | None = None, custom: Mapping[str, Callable[[Tensor], bool]] | None = None
-) -> None:
+def fuse(network: Layers, names: Collection[str] | None = None, custom: Mapping[str, Custom] | None = None) -> None:
     """Fuse layers in a network's execution; results and positions of its steps stay the same.
 
-    Fuses the batch norms with these names, or all; with the preceding convolutions that are `custom`: predicates by
-    name, whether the convolution is custom for these images.
+    Fuses the batch norms with these names, or all; with the preceding convolutions that are `custom`, by name.
     """
     for place, group in normalised(network):
         if names is None or group[0].layer.name in names:
@@ -48,16 +48,18 @@ def fuse(
             _defer(network, place - 1, group[0], custom or {})
 
 
-def _defer(network: Layers, place: int, norm: PlannedLayer, custom: Mapping[str, Callable[[Tensor], bool]]) -> None:
+def _defer(network: Layers, place: int, norm: PlannedLayer, custom: Mapping[str, Custom]) -> None:
     """Defer a custom convolution, the step at that position, to its batch norm, if only that reads its result."""
     name, _, sources, target, frees = network.steps[place]
     if name in custom and network.plan[place].layer.name in set(norm.layer.inputs) & set(norm.frees):
         part: Any = network.get_submodule(name)
-        network.steps[place] = (name, partial(_convolved, part, custom[name]), sources, target, frees)
+        network.steps[place] = (name, partial(deferred, part, custom[name]), sources, target, frees)
 
 
-def _convolved(part: nn.Conv2d, custom: Callable[[Tensor], bool], x: Tensor) -> Any:
-    return DeferredConvolution(part, x) if fused_evaluation.applies(part, x) and custom(x) else part(x)
+def deferred(part: nn.Conv2d, custom: Custom, x: Tensor) -> Any:
+    """A custom convolution, deferred where that is possible."""
+    defers = fused_evaluation.applies(part, x) and FORWARD in custom(tuple(x.shape[1:]))
+    return DeferredConvolution(part, x) if defers else part(x)
 
 
 def normalised(network: Layers) -> Iterator[tuple[int, tuple[PlannedLayer, ...]]]:
@@ -77,16 +79,16 @@ def _fuse_group(network: Layers, group: tuple[PlannedLayer, ...], steps: list[Ex
     frees = [dead for *_, dying in steps for dead in dying if dead not in inner]
     relu = isinstance(group[-1].layer.op, Relu)
     part: Any = network.get_submodule(name)
-    function = partial(_normalised, part, relu)
+    function = partial(computed, part, relu)
     last = (name, function, [source, *others], steps[-1][3], frees)
-    return [*((name, _no_op, [], target, []) for _, _, _, target, _ in steps[:-1]), last]
+    return [*((name, no_op, [], target, []) for _, _, _, target, _ in steps[:-1]), last]
 
 
-def _no_op() -> Any:
+def no_op() -> Any:
     """No-op of a layer that is computed with a later one."""
 
 
-def _normalised(
+def computed(
     part: nn.BatchNorm2d, relu: bool, x: Tensor | DeferredConvolution, other: Tensor | None = None
 ) -> Tensor:
     """Batch norm, addition and ReLU by the custom kernel; running statistics as in torch."""

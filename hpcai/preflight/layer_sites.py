@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from hpcai.kernels.operators import normalisation, sequences
 from hpcai.models.fused_layers import normalised
+from hpcai.models.joined_layers import separate
 from hpcai.models.module import Layers
 from hpcai.models.sequence_layers import SharedEmbedding
 from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site, fused_groups, sequence_site
@@ -53,6 +54,7 @@ def survey(module: Layers, step: Callable[[], Any]) -> LayerSites:
 
 def watch(module: Layers, timer: LayerTimer) -> None:
     """Time the products of a module by (name, size), norms with what is fused and attention by name, from now on."""
+    separate(module)
     for name, part in module.named_modules():
         if isinstance(part, nn.Conv2d | nn.Linear):
             part.forward = partial(timer.timed, partial(_place, name), part.forward)  # type: ignore[method-assign]

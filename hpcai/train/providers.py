@@ -14,8 +14,9 @@ from torch import Tensor, nn
 
 from hpcai.kernels import operators
 from hpcai.kernels.operators import sequences
-from hpcai.kernels.spec import DIRECTIONS, FORWARD
+from hpcai.kernels.spec import DIRECTIONS
 from hpcai.models.fused_layers import fuse
+from hpcai.models.joined_layers import join
 from hpcai.models.module import Layers
 from hpcai.models.sequence_layers import EPSILON, CausalAttention, RmsNorm, SharedEmbedding, rotations
 from hpcai.networks.sequences import HEAD
@@ -41,7 +42,7 @@ def use_custom(module: Layers, choice: Choice | None = None) -> None:
     Call it when the module is on its device and in its precision, before its first step. A layer without custom
     directions is left unchanged.
     """
-    convolved: dict[str, Callable[[Tensor], bool]] = {}
+    convolved: dict[str, Callable[[Size], Collection[str]]] = {}
     for name, part in module.named_modules():
         if isinstance(part, SEQUENCES) and (choice is None or name in choice.normalisations):
             part.forward = partial(_of_sequences, part, part.forward)  # type: ignore[method-assign]
@@ -53,10 +54,11 @@ def use_custom(module: Layers, choice: Choice | None = None) -> None:
             quantised.set_gradients(part, DIRECTIONS)
         elif isinstance(part, nn.Conv2d):
             part.forward = partial(_convolved, part, custom, part.forward)  # type: ignore[method-assign]
-            convolved[name] = partial(_forward_is_custom, custom)
+            convolved[name] = partial(_custom_directions, custom)
         elif isinstance(part, nn.Linear):
             part.forward = partial(_multiplied, part, custom, part.forward)  # type: ignore[method-assign]
     fuse(module, None if choice is None else choice.normalisations, convolved)
+    join(module)
 
 
 def use_vendor(module: Layers) -> None:
@@ -90,17 +92,13 @@ def vendor_kernels(module: Layers) -> Iterator[None]:
         module.steps = steps
 
 
-def _forward_is_custom(of: Directions | None, x: Tensor) -> bool:
-    return FORWARD in _custom_directions(of, x)
-
-
-def _custom_directions(of: Directions | None, x: Tensor) -> Collection[str]:
-    """The directions of a layer computed by custom kernels for an input x."""
-    return DIRECTIONS if of is None else of.get(tuple(x.shape[1:]), ())
+def _custom_directions(of: Directions | None, size: Size) -> Collection[str]:
+    """The directions of a layer computed by custom kernels for an input of that size."""
+    return DIRECTIONS if of is None else of.get(size, ())
 
 
 def _convolved(part: nn.Conv2d, of: Directions | None, vendor_forward: Forward, images: Tensor) -> Tensor:
-    custom = _custom_directions(of, images)
+    custom = _custom_directions(of, tuple(images.shape[1:]))
     if not custom:
         return vendor_forward(images)
     y = operators.convolution(images, part.weight, part, custom)
@@ -108,7 +106,7 @@ def _convolved(part: nn.Conv2d, of: Directions | None, vendor_forward: Forward, 
 
 
 def _multiplied(part: nn.Linear, of: Directions | None, vendor_forward: Forward, rows: Tensor) -> Tensor:
-    custom = _custom_directions(of, rows)
+    custom = _custom_directions(of, tuple(rows.shape[1:]))
     if not custom or (isinstance(part, SharedEmbedding) and part.looks_up(rows)):
         return vendor_forward(rows)
     y = operators.dense(rows, part.weight, custom)

@@ -1,6 +1,6 @@
 """Two-dimensional convolution (cross-correlation) without bias, and its gradients."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from math import gcd, prod
 
@@ -36,6 +36,14 @@ class Shape(_Shape):
             raise ValueError(f"{self}: groups must divide channels and filters")
         if min(self.y) < 1:
             raise ValueError(f"{self}: the output is empty")
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        """Made once: plans are looked up by shape at every call."""
+        return hash(tuple(getattr(self, field.name) for field in fields(self)))
 
     @cached_property
     def x(self) -> tuple[int, int, int, int]:

@@ -51,6 +51,14 @@ def computed(
     running: Moments | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """y, and mean and variance of each channel, towards which `running` ones move."""
+    _check(x, [other], [weight, bias, *([] if running is None else running[:2])])
+    return forward(x, other, weight, bias, eps, relu, running)
+
+
+def forward(
+    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool, running: Moments | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """`computed` where sizes and types are known to fit."""
     mean, variance = torch.empty_like(weight), torch.empty_like(weight)
     y = _made("forward", x, other, weight, bias, mean, variance, eps, relu, running)
     return y, mean, variance
@@ -58,6 +66,7 @@ def computed(
 
 def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
     """y by given mean and variance."""
+    _check(x, [other], known[:4])
     return _made("evaluate", x, other, *known)
 
 
@@ -65,11 +74,9 @@ def _made(
     name: str, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor,
     eps: float, relu: bool, running: Moments | None = None,
 ) -> Tensor:
-    vectors = [weight, bias, mean, variance]
-    _check(x, [other], vectors if running is None else [*vectors, *running[:2]])
     x, other = _in_order(x), None if other is None else _in_order(other)
     y = torch.empty_like(x)
-    layer, one, vectors = _layer(x, eps, *vectors)
+    layer, one, _kept = _layer(x, eps, weight, bias, mean, variance)
     pointer = 0 if other is None else other.data_ptr()
     moved = () if running is None else (_numba().Running(*_in_place(running[:2]), running[2]),)
     getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads(), *moved)
@@ -85,8 +92,13 @@ def _in_place(vectors: Sequence[Tensor]) -> list[int]:
 
 def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """The gradients of x, of the addend (empty unless y is given), of weight and of bias."""
+    _check(x, [g, y], rest[:4])
+    return backward(g, x, y, *rest)
+
+
+def backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """`computed_backward` where sizes and types are known to fit."""
     *vectors, eps, relu = rest
-    _check(x, [g, y], vectors)
     g, x, y = _in_order(g), _in_order(x), None if y is None else _in_order(y)
     dx = torch.empty_like(x)
     dother = x.new_empty(0) if y is None else torch.empty_like(x)

@@ -125,6 +125,11 @@ def _summed(x: Tensor) -> torch.dtype:
     return torch.float32 if x.device.type == "cpu" and x.itemsize == 2 else x.dtype
 
 
+def shape_of(x: Sequence[int], w: Sequence[int], *window: Any) -> Shape:
+    """The shape of a convolution. RuntimeError if the sizes do not fit."""
+    return _shape(tuple(x), tuple(w), *map(_hashed, window))
+
+
 def _hashed(value: Any) -> Any:
     return value if isinstance(value, int) else tuple(value)
 

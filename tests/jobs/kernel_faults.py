@@ -68,25 +68,25 @@ def batch_norm_backward_lacks_a_term() -> Fault:
 
         return backward
 
-    return replaced(normalisation, "computed_backward", make)
+    return replaced(normalisation, "backward", make)
 
 
 def statistics_not_kept() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        return lambda *given: genuine(*given[:-1])
+        return lambda *given: genuine(*given[:-1], None)
 
-    return replaced(normalisation, "computed", make)
+    return replaced(normalisation, "forward", make)
 
 
 def variance_not_that_of_a_sample() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        def computed(*given: Any) -> Any:
+        def forward(*given: Any) -> Any:
             *layer, (running_mean, running_var, momentum) = given
-            y, mean, variance = genuine(*layer)
+            y, mean, variance = genuine(*layer, None)
             running_mean.lerp_(mean, momentum)
             running_var.lerp_(variance, momentum)
             return y, mean, variance
 
-        return computed
+        return forward
 
-    return replaced(normalisation, "computed", make)
+    return replaced(normalisation, "forward", make)
