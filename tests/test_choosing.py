@@ -19,6 +19,7 @@ from hpcai.kernels.layers import spec_of
 from hpcai.kernels.operators import on_cpu, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.models import fused_layers
+from hpcai.models.joined_layers import separate
 from hpcai.opcount.products import layers_of
 from hpcai.preflight import kernel_choice, residuals, timed_steps
 from hpcai.preflight.kernel_choice import Chosen, choose
@@ -176,6 +177,7 @@ def test_only_chosen_products_are_custom_for_inputs_of_their_size(monkeypatch: p
     assert "forward" not in vars(module.get_submodule("narrow"))
     module(torch.randn(3, 2, 6, 7)).sum().backward()
     assert made == [(WEIGHT_GRADIENT, (3, 2, 6, 7))]
+    separate(module)
     functions = [getattr(function, "func", None) for _, function, *_ in module.steps]
     normalised = [function for function in functions if function is fused_layers.computed]
     assert len(normalised) == 1
