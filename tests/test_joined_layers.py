@@ -201,6 +201,19 @@ def test_nothing_is_kept_that_the_gradients_do_not_read() -> None:
     y.sum().backward()
 
 
+def saved(network: nn.Module) -> int:
+    """Bytes that the graph of a step keeps, each tensor once."""
+    found: dict[int, int] = {}
+    with torch.autograd.graph.saved_tensors_hooks(lambda x: found.update({x.data_ptr(): x.nbytes}) or x, lambda x: x):
+        network(images())
+    return sum(found.values())
+
+
+def test_a_step_keeps_no_more_than_layer_by_layer() -> None:
+    apart, joined = pair("resnet18")
+    assert saved(joined) == saved(apart)
+
+
 @pytest.mark.parametrize("threads", [1, 2])
 def test_memory_between_steps_stays_constant(threads: int) -> None:
     """The graph of a step is freed with it."""

@@ -112,8 +112,8 @@ class BlockFunction(Function):
             values.append(y)
             convolved.append(c)
             moments += of_channels
-        last = values[-1] if _is_read(block.layers[-1]) else None
-        ctx.save_for_backward(*parameters, *values[:-1], last, *convolved, *moments)
+        kept = [value if _is_read(block.layers, number) else None for number, value in enumerate(values)]
+        ctx.save_for_backward(*parameters, *kept, *convolved, *moments)
         return values[-1]
 
     @staticmethod
@@ -125,7 +125,7 @@ class BlockFunction(Function):
         of_parameters: list[Tensor | None] = []
         for number in reversed(range(count)):
             layer, shape, (w, *vectors) = layers[number], ctx.shapes[number], parameters[number]
-            g, y = of_values.of(number + 1), values[number + 1] if _is_read(layer) else None
+            g, y = of_values.of(number + 1), values[number + 1] if _is_cut_off(layer) else None
             known = (*vectors, *moments[number], layer.norm.eps, layer.relu)
             dc, dother, dweight, dbias = normalisation.backward(g, convolved[number], y, *known)
             if layer.other is not None:
@@ -158,8 +158,13 @@ class Gradients:
         self.found[value] = gradient
 
 
-def _is_read(layer: Layer) -> bool:
-    """Whether the gradients of batch norm need its result."""
+def _is_read(layers: Sequence[Layer], value: int) -> bool:
+    """Whether the gradients need a value."""
+    return any(layer.source == value for layer in layers) or (value > 0 and _is_cut_off(layers[value - 1]))
+
+
+def _is_cut_off(layer: Layer) -> bool:
+    """Whether it is the result that tells where the ReLU of a layer has cut off, since something was added."""
     return layer.relu and layer.other is not None
 
 
