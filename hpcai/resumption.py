@@ -38,13 +38,13 @@ def left(folder: Path) -> Result:
 
 def _clear(folder: Path, complete: Result) -> None:
     """Remove what is kept to go on: the run was killed after its files were whole."""
-    descriptor = locked(folder)
-    paths.remove(folder, [entry.index for entry in ended(complete)])
-    ended_tests.remove(folder)
-    with suppress(OSError):
+    with suppress(OSError):  # it may belong to somebody else, and cannot be changed then
+        descriptor = locked(folder)
+        paths.remove(folder, [entry.index for entry in ended(complete)])
+        ended_tests.remove(folder)
         for name in (BROKEN_OFF, LOCK):
             (folder / name).unlink(missing_ok=True)
-    os.close(descriptor)
+        os.close(descriptor)
 
 
 def locked(folder: Path) -> int:

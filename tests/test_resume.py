@@ -117,6 +117,9 @@ def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     again = resumed(folder)
     assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr
     assert not [path for path in (*left, results(folder) / ".checkpoints", results(folder) / ".lock") if path.exists()]
+    (results(folder) / ".lock").mkdir()  # as in a folder that cannot be changed
+    again = resumed(folder)
+    assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr and "Traceback" not in again.stderr
 
 
 @pytest.mark.slow
