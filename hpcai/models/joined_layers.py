@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from hpcai.kernels.operators import blocks
+from hpcai.kernels.operators.block_function import Layer
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.models.fused_layers import Custom, deferred, no_op
 from hpcai.models.module import Executable, Layers
@@ -101,7 +102,7 @@ def _joined(network: Layers, pairs: Sequence[Pair], steps: Sequence[Executable])
         assert isinstance(convolution, partial) and isinstance(batch_norm, partial)
         (part, predicate), (norm, relu) = convolution.args, batch_norm.args
         other = None if pair.other is None else values.index(pair.other)
-        layers.append(blocks.Layer(part, norm, relu, values.index(pair.source), other))
+        layers.append(Layer(part, norm, relu, values.index(pair.source), other))
         custom.append(partial(_all_custom, predicate))
     inner = {step[3] for step in steps[:-1]}
     frees = [dead for *_, dying in steps for dead in dying if dead not in inner]

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Once, aligned, poisoned, prepared
-from ..cpu.epilogue import Epilogue
 from ..cpu.packing import Matrix
 from ..cpu.simd import HOST
 from ..gemm.cpu.blocked import multiply
@@ -47,7 +46,7 @@ DEVICES = ("cpu",)
 KNOWN = 4096  # cached plans
 EXACT_FP32, MOST_OF_BYTES = 2**24, 255 * 128  # largest exact integer; largest product of two bytes
 Kernel = Callable[[Correlation, Any, int], Computation]  # (correlation, 1 of its type, threads) -> computation
-Planned = Callable[..., None]  # (addresses of x, w and y, perhaps an Epilogue)
+Planned = Callable[..., None]  # (addresses of x, w and y, perhaps that of an epilogue)
 ORDER = {FORWARD: (0, 1, 2), INPUT_GRADIENT: (2, 1, 0), WEIGHT_GRADIENT: (2, 0, 1)}  # indices of x, w, y as A, B, C
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)  # permutations to channels-last and back
 
@@ -90,8 +89,8 @@ def planned(
 ) -> Planned:
     """The function that computes a direction for arrays of these layouts, called with the addresses of x, w and y.
 
-    A weight gradient and the pixels of y must be contiguous. The forward pass of one group
-    takes an `Epilogue` as well.
+    A weight gradient and the pixels of y must be contiguous. Forward passes and input gradients of one group take the
+    address of an epilogue as well.
     """
     one, zero = kind(1), kind(0)
     if grouped_plan.applies(shape, one.itemsize):
@@ -115,7 +114,7 @@ def _grouped(
 
 def _multiply(
     products: list[tuple[Matrix, Matrix, Matrix]], direction: str, one: Any, zero: Any, threads: int,
-    x: int, w: int, y: int, *epilogue: Epilogue,
+    x: int, w: int, y: int, *epilogue: int,
 ) -> None:
     order, addresses = ORDER[direction], (x, w, y)
     for matrices in products:
@@ -126,7 +125,7 @@ def _multiply(
 
 
 def _correlate(
-    computations: list[Computation], backwards: bool, x: int, w: int, y: int, *epilogue: Epilogue
+    computations: list[Computation], backwards: bool, x: int, w: int, y: int, *epilogue: int
 ) -> None:
     source, target = (y, x) if backwards else (x, y)
     for compute in computations:

@@ -6,6 +6,8 @@ Pixels lie `pitch` bytes apart, with contiguous channels. A table holds the coef
 
 import math
 from collections.abc import Callable, Sequence
+from functools import reduce
+from itertools import product
 from typing import Any
 
 from numba import types
@@ -17,7 +19,9 @@ from .simd import I8, I64, Code, Value, Vectors, instruction
 
 ROWS = MEAN, FACTOR, SHIFT, SLOPE, TILT, LEVEL = range(6)  # rows of the table
 ARRAYS = X, OTHER, Y, DX, DOTHER = range(5)  # OTHER: the addend, or in a backward pass the gradient of y
-MOMENTS, APPLY, APPLY_WITH, SUM, SUM_WITH, GRADIENT, GRADIENT_WITH = range(7)  # passes; WITH: with an addend
+# Passes. WITH: with an addend. ADDED: DOTHER is added to OTHER first, and the sum stored in DX.
+MOMENTS, APPLY, APPLY_WITH, SUM, SUM_WITH, GRADIENT, GRADIENT_WITH, ADDED, SUM_ADDED, SUM_WITH_ADDED = range(10)
+SUMS = MOMENTS, SUM, SUM_WITH, SUM_ADDED, SUM_WITH_ADDED  # passes that add to sums
 PREFETCH_DISTANCE = 1024  # bytes; beyond the end of a page, where the hardware prefetcher stops
 WIDE = 4  # vectors of channels at a time
 
@@ -88,6 +92,27 @@ def _sum_with(pixel: Pixel, sums: Sequence[Value]) -> Sequence[Value]:
     return _gradient_sums(pixel, pixel.centred(), pixel.masked_gradient(pixel.load(OTHER), pixel.load(Y)), sums)
 
 
+def _sum_added(pixel: Pixel, sums: Sequence[Value]) -> Sequence[Value]:
+    x = pixel.centred()
+    return _gradient_sums(pixel, x, pixel.masked_gradient(_added_gradient(pixel), pixel.normalised(x)), sums)
+
+
+def _sum_with_added(pixel: Pixel, sums: Sequence[Value]) -> Sequence[Value]:
+    return _gradient_sums(pixel, pixel.centred(), pixel.masked_gradient(_added_gradient(pixel), pixel.load(Y)), sums)
+
+
+def _added(pixel: Pixel, sums: Sequence[Value]) -> Sequence[Value]:
+    _added_gradient(pixel)
+    return sums
+
+
+def _added_gradient(pixel: Pixel) -> Value:
+    """The sum of two gradients, which is stored."""
+    gradient = pixel.code.builder.fadd(pixel.load(OTHER), pixel.load(DOTHER))
+    pixel.store(gradient, DX)
+    return gradient
+
+
 def _gradient_sums(pixel: Pixel, x: Value, gradient: Value, sums: Sequence[Value]) -> Sequence[Value]:
     return [pixel.code.builder.fadd(sums[0], gradient), pixel.code.multiply_add(x, gradient, sums[1])]
 
@@ -109,100 +134,92 @@ def _store_gradient(pixel: Pixel, x: Value, gradient: Value, sums: Sequence[Valu
     return sums
 
 
-def _pass(formula: Formula, vectors: int, sums: int) -> Any:
-    """The instruction that applies a formula to `vectors` vectors of channels of all pixels, and stores the sums."""
+_FORMULAS: dict[int, tuple[Formula, int]] = {  # by pass, with the number of its sums
+    MOMENTS: (_moments, 2), APPLY: (_apply, 0), APPLY_WITH: (_apply_with, 0), SUM: (_sum, 2), SUM_WITH: (_sum_with, 2),
+    GRADIENT: (_gradient, 0), GRADIENT_WITH: (_gradient_with, 0), ADDED: (_added, 0), SUM_ADDED: (_sum_added, 2),
+    SUM_WITH_ADDED: (_sum_with_added, 2),
+}
+
+
+def _passes(vectors: int) -> Any:
+    """The instruction that runs a pass on `vectors` vectors of channels of all pixels, and adds to its sums."""
 
     @instruction
     def run_pass(
-        typingctx: Any, floor: Any, count: Any, pitch: Any, table: Any, apart: Any, arrays: Any, out: Any
+        typingctx: Any, kind: Any, floor: Any, count: Any, pitch: Any, table: Any, apart: Any, arrays: Any, out: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            code = Code(builder, floor)
-            least, count, pitch, table, apart, arrays, out = arguments
-            least, width = code.splat(least), code.lanes * code.itemsize
-            firsts = [code.pointer(builder.extract_value(arrays, array)) for array in ARRAYS]
-            rows = [code.at(code.pointer(table), builder.mul(apart, I64(row)), I8) for row in ROWS]
-            known = [[code.load(row, at * width) for row in rows] for at in range(vectors)]
-
-            def iteration(index: Value, carried: Vectors) -> Vectors:
-                here = [code.at(first, builder.mul(index, pitch), I8) for first in firsts]
-                pixels = (Pixel(code, least, known[at], here, at * width) for at in range(vectors))
-                return [list(formula(pixel, carried_sums)) for pixel, carried_sums in zip(pixels, carried, strict=True)]
-
-            _, totals = code.loop(I64(0), count, 1, [[code.zero] * sums for _ in range(vectors)], iteration)
-            for place in range(sums):
-                to = code.at(code.pointer(out), builder.mul(apart, I64(place)), I8)
-                for at in range(vectors):
-                    code.store(totals[at][place], to, at * width)
+            chosen, *given = arguments
+            after = builder.append_basic_block("after")
+            switch = builder.switch(chosen, after)
+            for kind, formula in _FORMULAS.items():
+                block = builder.append_basic_block("pass")
+                switch.add_case(I64(kind), block)
+                builder.position_at_end(block)
+                _emit(Code(builder, floor), *formula, vectors, *given)
+                builder.branch(after)
+            builder.position_at_end(after)
             return context.get_dummy_value()
 
-        return types.void(floor, *[types.intp] * 4, arrays, types.intp), generate
+        return types.void(types.intp, floor, *[types.intp] * 4, arrays, types.intp), generate
 
     return run_pass
 
 
-_moments_wide, _moments_narrow = (_pass(_moments, width, 2) for width in (WIDE, 1))
-apply_wide, apply_narrow = (_pass(_apply, width, 0) for width in (WIDE, 1))
-apply_with_wide, apply_with_narrow = (_pass(_apply_with, width, 0) for width in (WIDE, 1))
-_sum_wide, _sum_narrow = (_pass(_sum, width, 2) for width in (WIDE, 1))
-_sum_with_wide, _sum_with_narrow = (_pass(_sum_with, width, 2) for width in (WIDE, 1))
-_gradient_wide, _gradient_narrow = (_pass(_gradient, width, 0) for width in (WIDE, 1))
-_gradient_with_wide, _gradient_with_narrow = (_pass(_gradient_with, width, 0) for width in (WIDE, 1))
+def _emit(
+    code: Code, formula: Formula, sums: int, vectors: int, least: Value, count: Value, pitch: Value, table: Value,
+    apart: Value, arrays: Value, out: Value,
+) -> None:
+    """Emit the loop over all pixels: so many at a time that WIDE sums are independent, as each waits for the last."""
+    builder, width, least = code.builder, code.lanes * code.itemsize, code.splat(least)
+    firsts = [code.pointer(builder.extract_value(arrays, array)) for array in ARRAYS]
+
+    def row(first: Value, number: int) -> Value:
+        return code.at(code.pointer(first), builder.mul(apart, I64(number)), I8)
+
+    known = [[code.load(row(table, number), at * width) for number in ROWS] for at in range(vectors)]
+
+    def iteration(index: Value, carried: Vectors) -> Vectors:
+        changed = list(carried)
+        for step, at in product(range(len(carried) // vectors), range(vectors)):
+            here = [code.at(first, builder.mul(builder.add(index, I64(step)), pitch), I8) for first in firsts]
+            pixel = Pixel(code, least, known[at], here, at * width)
+            changed[step * vectors + at] = list(formula(pixel, carried[step * vectors + at]))
+        return changed
+
+    at_once = WIDE // vectors
+    before = [[code.load(row(out, place), at * width) for place in range(sums)] for at in range(vectors)]
+    apart_sums = [*before, *([code.zero] * sums for _ in range((at_once - 1) * vectors))]
+    index, many = code.loop(I64(0), count, at_once, apart_sums, iteration)
+    joined = [[_sum_of(builder, many[at::vectors], place) for place in range(sums)] for at in range(vectors)]
+    _, totals = code.loop(index, count, 1, joined, iteration) if at_once > 1 else (index, joined)
+    for at, of_vector in enumerate(totals):
+        for place, total in enumerate(of_vector):
+            code.store(total, row(out, place), at * width)
+
+
+def _sum_of(builder: Any, sums: Vectors, place: int) -> Value:
+    first, *rest = (each[place] for each in sums)
+    return reduce(builder.fadd, rest, first)
+
+
+_run_wide, _run_narrow = _passes(WIDE), _passes(1)
 
 
 @compiled
 def apply_pass(
     kind: Any, floor: Any, count: Any, pitch: Any, channels: Any, table: Any, apart: Any, arrays: Any, out: Any
 ) -> None:
-    """Run a pass over all channels of `count` pixels of the type of `floor`; sums go to `out`, laid out as a table."""
+    """Run a pass over all channels of `count` pixels of the type of `floor`, and add to sums at `out`, rows of a table.
+    """
     size = bytes_of(floor)
     lanes, channel = LINE // size, 0
     while channel < channels:
         at = channel * size
-        carried_sums = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
+        here = (arrays[0] + at, arrays[1] + at, arrays[2] + at, arrays[3] + at, arrays[4] + at)
         if channel + WIDE * lanes <= channels:
-            _wide(kind, floor, count, pitch, table + at, apart, carried_sums, out + at)
+            _run_wide(kind, floor, count, pitch, table + at, apart, here, out + at)
             channel += WIDE * lanes
         else:
-            _narrow(kind, floor, count, pitch, table + at, apart, carried_sums, out + at)
+            _run_narrow(kind, floor, count, pitch, table + at, apart, here, out + at)
             channel += lanes
-
-
-@compiled
-def _wide(
-    kind: Any, floor: Any, count: Any, pitch: Any, table: Any, apart: Any, arrays: Any, out: Any
-) -> None:
-    if kind == MOMENTS:
-        _moments_wide(floor, count, pitch, table, apart, arrays, out)
-    elif kind == APPLY:
-        apply_wide(floor, count, pitch, table, apart, arrays, out)
-    elif kind == APPLY_WITH:
-        apply_with_wide(floor, count, pitch, table, apart, arrays, out)
-    elif kind == SUM:
-        _sum_wide(floor, count, pitch, table, apart, arrays, out)
-    elif kind == SUM_WITH:
-        _sum_with_wide(floor, count, pitch, table, apart, arrays, out)
-    elif kind == GRADIENT:
-        _gradient_wide(floor, count, pitch, table, apart, arrays, out)
-    else:
-        _gradient_with_wide(floor, count, pitch, table, apart, arrays, out)
-
-
-@compiled
-def _narrow(
-    kind: Any, floor: Any, count: Any, pitch: Any, table: Any, apart: Any, arrays: Any, out: Any
-) -> None:
-    if kind == MOMENTS:
-        _moments_narrow(floor, count, pitch, table, apart, arrays, out)
-    elif kind == APPLY:
-        apply_narrow(floor, count, pitch, table, apart, arrays, out)
-    elif kind == APPLY_WITH:
-        apply_with_narrow(floor, count, pitch, table, apart, arrays, out)
-    elif kind == SUM:
-        _sum_narrow(floor, count, pitch, table, apart, arrays, out)
-    elif kind == SUM_WITH:
-        _sum_with_narrow(floor, count, pitch, table, apart, arrays, out)
-    elif kind == GRADIENT:
-        _gradient_narrow(floor, count, pitch, table, apart, arrays, out)
-    else:
-        _gradient_with_narrow(floor, count, pitch, table, apart, arrays, out)

@@ -1,73 +1,118 @@
-"""Epilogue of a product on a CPU: batch norm with known moments, an addition, a ReLU, on results in the cache.
+"""Epilogue of a product on a CPU: a pass of channelwise.py over results that are still in the cache.
 
-It runs the passes of channelwise.py, so that results are bit for bit those of the product followed by such a pass.
+In evaluation it is batch norm with an addition and a ReLU: results are bit for bit those of the product followed by
+the pass. In training it takes the sums that batch norm needs, of results or of their gradients.
 """
 
+import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .channelwise import WIDE, apply_narrow, apply_wide, apply_with_narrow, apply_with_wide, floor
+import numpy as np
+
+from .channel_sums import ChannelSums, block_of, count_pixels
+from .channelwise import ADDED, APPLY, APPLY_WITH, MOMENTS, SUM, SUM_ADDED, SUM_WITH, SUM_WITH_ADDED, apply_pass
 from .compiled import compiled
+from .function_pointer import FunctionPointer, call_pointer, function_pointer
 from .load_store import bytes_of
-from .packing import LINE
+from .parallel import thread_number
+from .stored_arguments import reading
+
+NONE = 0  # address of no epilogue
+NO_SUMS = ChannelSums(0, 0, 0)
+CACHED = 2**14  # bytes of results of a block of pixels, all channels of which stay in L1
+
+
+class Beside(NamedTuple):
+    """Byte offsets from a result to the other arrays of a pass."""
+
+    x: int
+    other: int
+    y: int
+    dother: int
 
 
 class Epilogue(NamedTuple):
-    """Operation, address and row pitch in bytes of the table of all channels, byte offset from a result to its addend.
+    """Machine code, the pass, whether results are at least 0, and the table of all channels with its row pitch."""
 
-    Results are at least `floor`, which has their type.
-    """
-
+    run: FunctionPointer
     kind: int
+    relu: int
     table: int
     apart: int
-    other: int
-    floor: Any
+    beside: Beside
+    sums: ChannelSums
 
 
-IDENTITY, NORMALISE, ADD = range(3)  # kinds; ADD: batch norm and an addition
+Numbers = tuple[int, ...]  # of an `Epilogue`, one after the other, as they lie in memory
+WORDS = 13  # of an `Epilogue`
 
 
-def no_epilogue(one: Any) -> Epilogue | None:
-    """The identity for numbers of the type of `one`; None for integers, which have no passes."""
-    return Epilogue(IDENTITY, 0, 0, 0, one) if one.dtype.kind == "f" else None
-
-
-def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: bool) -> Epilogue:
+def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: bool) -> Numbers:
     """Batch norm by a table of so many channels; `other`: offset of the addend, None without one."""
-    kind, added = (NORMALISE, 0) if other is None else (ADD, other)
-    return Epilogue(kind, table, channels * one.itemsize, added, floor(one, relu))
+    kind, beside = (APPLY, (0, 0, 0, 0)) if other is None else (APPLY_WITH, (0, other, 0, 0))
+    return *_run_of(one), kind, relu, table, channels * one.itemsize, *beside, *NO_SUMS
+
+
+def moments(one: Any, table: int, channels: int, sums: ChannelSums) -> Numbers:
+    """Add the results and their squares to sums; the means of the table must be 0."""
+    return *_run_of(one), MOMENTS, False, table, channels * one.itemsize, 0, 0, 0, 0, *sums
+
+
+def gradients(
+    one: Any, table: int, channels: int, x: int, y: int | None, added: int | None, relu: bool, sums: ChannelSums
+) -> Numbers:
+    """The sums of the gradient of a batch norm's y, the results; its table has the moments of x.
+
+    x, y: offsets of its arrays; y only if something was added to it before the ReLU. added: that of a gradient which is
+    added to the results first.
+    """
+    kind = ((SUM, SUM_ADDED) if y is None else (SUM_WITH, SUM_WITH_ADDED))[added is not None]
+    return *_run_of(one), kind, relu, table, channels * one.itemsize, x, 0, y or 0, added or 0, *sums
+
+
+def addition(one: Any, channels: int, added: int) -> Numbers:
+    """Add an array, at this offset, to the results."""
+    return *_run_of(one), ADDED, False, 0, channels * one.itemsize, 0, 0, 0, added, *NO_SUMS
+
+
+def _run_of(one: Any) -> FunctionPointer:
+    return function_pointer(_RUNS[type(one)], 0, 0, 0, 0, 0, 0)
+
+
+_read_run, _read_stored = reading(FunctionPointer), reading(Epilogue)
 
 
 @compiled
-def from_channel(like: Any, epilogue: Any, channel: Any) -> Any:
-    """The epilogue for results whose first channel is `channel`."""
-    if epilogue is not None:
-        table = epilogue.table + channel * bytes_of(like)
-        return Epilogue(epilogue.kind, table, epilogue.apart, epilogue.other, epilogue.floor)
-    return epilogue
+def finish(epilogue: Any, address: Any, pixels: Any, pitch: Any, channel: Any, channels: Any) -> None:
+    """Apply the epilogue at an address, unless that is NONE, to `channels` channels from `channel` on.
+
+    The results of these begin at `address`, those of the next one of `pixels` pixels `pitch` bytes later.
+    """
+    if epilogue:
+        (run,) = _read_run(epilogue)
+        call_pointer(_run_single, run, (epilogue, address, pixels, pitch, channel, channels))
 
 
-@compiled
-def finish(like: Any, epilogue: Any, address: Any, pixels: Any, pitch: Any, channel: Any, channels: Any) -> None:
-    """Apply the epilogue to `channels` channels from `channel` on, of `pixels` pixels that lie `pitch` bytes apart."""
-    if epilogue is not None:
-        _finish(like, epilogue, address, pixels, pitch, channel * bytes_of(like), channels * bytes_of(like))
+def _run_for(one: Any) -> Callable[..., None]:
+    """The machine code for results of the type of `one`; its arguments are integers for every type."""
+
+    @compiled
+    def run(stored: Any, address: Any, pixels: Any, pitch: Any, channel: Any, channels: Any) -> None:
+        (epilogue,) = _read_stored(stored)
+        size, beside, sums, thread = bytes_of(one), epilogue.beside, epilogue.sums, thread_number()
+        least = one - one if epilogue.relu else type(one)(-math.inf)
+        table, out = epilogue.table + channel * size, block_of(sums, thread) + channel * size
+        at_once = max(1, CACHED // (channels * size))
+        for pixel in range(0, pixels, at_once):
+            at, count = address + pixel * pitch, min(at_once, pixels - pixel)
+            arrays = (at + beside.x, at + beside.other, at + beside.y, at, at + beside.dother)
+            apply_pass(epilogue.kind, least, count, pitch, channels, table, epilogue.apart, arrays, out)
+            if sums.address:
+                count_pixels(one, sums, thread, count * channels * size)
+
+    return run
 
 
-@compiled
-def _finish(like: Any, epilogue: Any, address: Any, pixels: Any, pitch: Any, first: Any, nbytes: Any) -> None:
-    done = nbytes if epilogue.kind == IDENTITY else 0
-    while done < nbytes:
-        table, here = epilogue.table + first + done, address + done
-        arrays = (here, here + epilogue.other, here, 0, 0)
-        wide = done + WIDE * LINE <= nbytes
-        if epilogue.kind == NORMALISE:
-            if wide:
-                apply_wide(epilogue.floor, pixels, pitch, table, epilogue.apart, arrays, 0)
-            else:
-                apply_narrow(epilogue.floor, pixels, pitch, table, epilogue.apart, arrays, 0)
-        elif wide:
-            apply_with_wide(epilogue.floor, pixels, pitch, table, epilogue.apart, arrays, 0)
-        else:
-            apply_with_narrow(epilogue.floor, pixels, pitch, table, epilogue.apart, arrays, 0)
-        done += WIDE * LINE if wide else LINE
+_run_single, _run_double = _run_for(np.float32(1)), _run_for(np.float64(1))
+_RUNS: dict[type, Callable[..., None]] = {np.float32: _run_single, np.float64: _run_double}

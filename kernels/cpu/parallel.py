@@ -79,6 +79,16 @@ def parallel_for(context: Any, function: Any, iterations: Any, arguments: Any) -
     return types.void(function, types.intp, arguments), generate
 
 
+@instruction
+def thread_number(context: Any) -> Any:
+    """The number of this thread in the parallel loop; 0 outside."""
+
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        return builder.sext(builder.call(_external(builder, "hpcai_parallel_thread", I32, []), []), I64)
+
+    return types.intp(), generate
+
+
 def _region(
     context: Any, module: ir.Module, compiled: Any, argument_types: tuple[Any, ...], shared_type: Any
 ) -> ir.Function:

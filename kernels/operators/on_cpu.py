@@ -13,9 +13,10 @@ from ..conv2d import Shape, numba_cpu
 from ..conv2d.cpu.geometry import ArrayLayout
 from ..cpu import epilogue
 from ..cpu.packing import Matrix
+from ..cpu.stored_arguments import Stored
 from ..gemm.cpu.blocked import multiply as multiply_matrices
 from ..quantise import numba_cpu as rounding
-from ..spec import FORWARD, INPUT_GRADIENT
+from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 
 LAST = torch.channels_last
 Quantised = tuple[Tensor, Tensor, Tensor]
@@ -23,8 +24,13 @@ KINDS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.fl
 SIXTEEN = (torch.float16, torch.bfloat16)  # types computed in fp32, with conversion
 
 
-def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
-    """Fill the channels-last result from the two operands of a direction; types match."""
+def convolve(
+    direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape, then: int = epilogue.NONE
+) -> None:
+    """Fill the channels-last result from the two operands of a direction; types match.
+
+    then: address of an epilogue, if `takes_epilogue`.
+    """
     if one.dtype in SIXTEEN:
         wide = torch.empty_like(result, dtype=torch.float32)
         convolve(direction, one.float(), other.float(), wide, shape)
@@ -33,7 +39,19 @@ def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: 
     one, other = one.contiguous(memory_format=LAST), other.contiguous(memory_format=LAST)
     threads = torch.get_num_threads()
     x, w, y = {FORWARD: (one, other, result), INPUT_GRADIENT: (result, other, one)}.get(direction, (one, result, other))
-    _planned(direction, shape, _kind(one), threads)(x.data_ptr(), w.data_ptr(), y.data_ptr())
+    addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr(), *((then,) if then else ()))
+    _planned(direction, shape, _kind(one), threads)(*addresses)
+
+
+def addition(result: Tensor, other: Tensor) -> Stored:
+    """The epilogue that adds an array to a result, both channels last."""
+    offset = other.data_ptr() - result.data_ptr()
+    return Stored.of_numbers(epilogue.addition(_kind(result)(1), result.shape[1], offset))
+
+
+def takes_epilogue(direction: str, shape: Shape, kind: torch.dtype) -> bool:
+    """Whether a product can have an epilogue."""
+    return direction != WEIGHT_GRADIENT and shape.groups == 1 and kind in KINDS
 
 
 def convolve_normalised(
@@ -48,9 +66,9 @@ def convolve_normalised(
     weight, bias, mean, variance = (vector.data_ptr() for vector in kept)
     table = batch_norm.evaluation_table(batch_norm.Layer(0, shape.filters, weight, bias, mean, variance, eps), one)
     further = None if added is None else added.data_ptr() - y.data_ptr()
-    then = epilogue.batch_norm(one, table.ctypes.data, shape.filters, further, relu)
+    then = Stored.of_numbers(epilogue.batch_norm(one, table.ctypes.data, shape.filters, further, relu))
     planned = _planned(FORWARD, shape, _kind(x), torch.get_num_threads())
-    planned(x.data_ptr(), w.data_ptr(), y.data_ptr(), then)
+    planned(x.data_ptr(), w.data_ptr(), y.data_ptr(), then.address)
 
 
 def _check_vectors(x: Tensor, filters: int, vectors: list[Tensor]) -> None:

@@ -60,8 +60,8 @@ def batch_norm_backward_lacks_a_term() -> Fault:
     """The gradient of its input lacks the term of the mean."""
 
     def make(genuine: Callable[..., Any]) -> Any:
-        def backward(g: torch.Tensor, x: torch.Tensor, y: Any, *rest: Any) -> tuple[torch.Tensor, ...]:
-            dx, dother, dweight, dbias = genuine(g, x, y, *rest)
+        def backward(g: torch.Tensor, x: torch.Tensor, y: Any, *rest: Any, **kept: Any) -> tuple[torch.Tensor, ...]:
+            dx, dother, dweight, dbias = genuine(g, x, y, *rest, **kept)
             weight, _, _, variance, eps, _ = rest
             lost = weight * (variance + eps) ** -0.5 * dbias * (x.shape[1] / x.numel())
             return dx + lost.view(1, -1, 1, 1), dother, dweight, dbias
@@ -73,16 +73,16 @@ def batch_norm_backward_lacks_a_term() -> Fault:
 
 def statistics_not_kept() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        return lambda *given: genuine(*given[:-1], None)
+        return lambda *given, **kept: genuine(*given[:-1], None, **kept)
 
     return replaced(normalisation, "forward", make)
 
 
 def variance_not_that_of_a_sample() -> Fault:
     def make(genuine: Callable[..., Any]) -> Any:
-        def forward(*given: Any) -> Any:
+        def forward(*given: Any, **kept: Any) -> Any:
             *layer, (running_mean, running_var, momentum) = given
-            y, mean, variance = genuine(*layer, None)
+            y, mean, variance = genuine(*layer, None, **kept)
             running_mean.lerp_(mean, momentum)
             running_var.lerp_(variance, momentum)
             return y, mean, variance

@@ -2,15 +2,14 @@
 
 from typing import Any, NamedTuple
 
+from ...cpu.channel_sums import BLOCK, ChannelSums, add_block, block_of, clear_sums, sums_at
 from ...cpu.channelwise import ROWS, apply_pass
 from ...cpu.compiled import compiled
 from ...cpu.function_pointer import call_pointer
-from ...cpu.load_store import bytes_of, read, write
+from ...cpu.load_store import bytes_of
 from ...cpu.parallel import parallel_for
 
-DOUBLE = 8  # bytes
 TABLE_ROWS = len(ROWS)
-BLOCK = 2**15  # bytes of pixels that are summed in their own type; sums of blocks are added in fp64
 CACHED = 2**14  # bytes of pixels of a block of a pass, which stays in L1
 
 
@@ -27,21 +26,26 @@ class Layer(NamedTuple):
 
 
 class Workspace(NamedTuple):
-    """Workspace: the table, then for each thread the sums of a block and its total sums in fp64."""
+    """The table, bytes from row to row of it, and the sums of all threads, which follow it."""
 
     table: int
     apart: int
-    block: int
-    sums: int
-    nbytes: int  # bytes from thread to thread
+    sums: ChannelSums
+
+
+def workspace_nbytes(channels: int, itemsize: int, threads: int) -> int:
+    """Bytes of a workspace."""
+    return TABLE_ROWS * channels * itemsize + threads * sums_at(0, channels, itemsize).nbytes
+
+
+_sums_at = compiled(sums_at)
 
 
 @compiled
-def laid_out(like: Any, channels: Any, table: Any) -> Workspace:
-    """The workspace of a layer from its table on."""
+def workspace_at(like: Any, table: Any, channels: Any) -> Workspace:
+    """The workspace at an address."""
     apart = channels * bytes_of(like)
-    block = table + TABLE_ROWS * apart
-    return Workspace(table, apart, block, block + 2 * apart, 2 * apart + 2 * channels * DOUBLE)
+    return Workspace(table, apart, _sums_at(table + TABLE_ROWS * apart, channels, bytes_of(like)))
 
 
 @compiled
@@ -56,36 +60,32 @@ def _part(
     thread: Any, pointer: Any, part: Any, kind: Any, floor: Any, layer: Any, memory: Any, arrays: Any
 ) -> None:
     first = min(thread * part, layer.pixels)
-    per_thread = (first, min(part, layer.pixels - first), thread * memory.nbytes)
-    call_pointer(sum_blocks, pointer, (floor, kind, layer, memory, arrays, *per_thread))
+    here = (first, min(part, layer.pixels - first), thread)
+    call_pointer(sum_blocks, pointer, (floor, kind, layer, memory, arrays, *here))
 
 
 @compiled
 def sum_blocks(
-    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, thread_offset: Any
+    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, thread: Any
 ) -> None:
-    """Sums over some pixels, block by block, added to the sums of a thread."""
-    channels, block, sums = layer.channels, memory.block + thread_offset, memory.sums + thread_offset
-    for place in range(2 * channels):
-        write(0.0, sums + place * DOUBLE)
-    at_once = max(1, BLOCK // memory.apart)
+    """The sums of a thread over some pixels, block by block."""
+    clear_sums(floor, memory.sums, thread)
+    at_once, block = max(1, BLOCK // memory.apart), block_of(memory.sums, thread)
     for pixel in range(first, first + count, at_once):
         pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
-        apply_pass(kind, floor, pixels, memory.apart, channels, memory.table, memory.apart, here, block)
-        for place in range(2 * channels):
-            to = sums + place * DOUBLE
-            write(read(0.0, to) + read(floor, block + place * bytes_of(floor)), to)
+        apply_pass(kind, floor, pixels, memory.apart, layer.channels, memory.table, memory.apart, here, block)
+        add_block(floor, memory.sums, thread)
 
 
 @compiled
 def pass_blocks(
-    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, _offset: Any
+    floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, _thread: Any
 ) -> None:
     """A pass over some pixels, block by block, so that all channels of a block stay in the cache."""
     at_once = max(1, CACHED // memory.apart)
     for pixel in range(first, first + count, at_once):
         pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)
-        apply_pass(kind, floor, pixels, memory.apart, layer.channels, memory.table, memory.apart, here, memory.block)
+        apply_pass(kind, floor, pixels, memory.apart, layer.channels, memory.table, memory.apart, here, 0)
 
 
 @compiled

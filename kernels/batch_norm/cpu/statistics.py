@@ -3,10 +3,23 @@
 import math
 from typing import Any
 
+from ...cpu.channel_sums import total
 from ...cpu.channelwise import FACTOR, LEVEL, MEAN, SHIFT, SLOPE, TILT
 from ...cpu.compiled import compiled
 from ...cpu.load_store import bytes_of, read, write
-from .passes import DOUBLE
+
+FAR = 64.0  # a channel's mean is far from that of the table if its square exceeds so many variances
+
+
+@compiled
+def are_near(like: Any, layer: Any, memory: Any, threads: Any) -> Any:
+    """Whether all means are near those of the table, so that the sums of squares are of little more than deviations."""
+    near = True
+    for channel in range(layer.channels):
+        mean = total(like, memory.sums, threads, channel) / layer.pixels
+        square = total(like, memory.sums, threads, layer.channels + channel) / layer.pixels
+        near = near and mean * mean <= FAR * (square - mean * mean + layer.eps)
+    return near
 
 
 @compiled
@@ -14,8 +27,8 @@ def compute_moments(like: Any, layer: Any, memory: Any, threads: Any) -> None:
     """Mean and variance from the sums, then the table."""
     size = bytes_of(like)
     for channel in range(layer.channels):
-        mean = _total(memory, layer, threads, channel) / layer.pixels
-        square = _total(memory, layer, threads, layer.channels + channel) / layer.pixels
+        mean = total(like, memory.sums, threads, channel) / layer.pixels
+        square = total(like, memory.sums, threads, layer.channels + channel) / layer.pixels
         _write(
             like, read(like, memory.table + MEAN * memory.apart + channel * size) + mean, layer.mean + channel * size
         )
@@ -56,8 +69,8 @@ def compute_gradients(like: Any, layer: Any, memory: Any, threads: Any, dweight:
     size = bytes_of(like)
     for channel in range(layer.channels):
         at = channel * size
-        plain = _total(memory, layer, threads, channel)
-        centred = _total(memory, layer, threads, layer.channels + channel)
+        plain = total(like, memory.sums, threads, channel)
+        centred = total(like, memory.sums, threads, layer.channels + channel)
         square = read(like, layer.variance + at) + layer.eps
         slope = read(like, layer.weight + at) / math.sqrt(square)
         _write(like, plain, dbias + at)
@@ -65,15 +78,6 @@ def compute_gradients(like: Any, layer: Any, memory: Any, threads: Any, dweight:
         _write(like, slope, memory.table + SLOPE * memory.apart + at)
         _write(like, -slope * centred / (square * layer.pixels), memory.table + TILT * memory.apart + at)
         _write(like, -slope * plain / layer.pixels, memory.table + LEVEL * memory.apart + at)
-
-
-@compiled
-def _total(memory: Any, layer: Any, threads: Any, place: Any) -> Any:
-    """The sum over all threads."""
-    total = 0.0
-    for thread in range(threads):
-        total += read(0.0, memory.sums + thread * memory.nbytes + place * DOUBLE)
-    return total
 
 
 @compiled

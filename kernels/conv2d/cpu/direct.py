@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
-from ...cpu.epilogue import Epilogue, finish, no_epilogue
+from ...cpu.epilogue import NONE, finish
 from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, read, write
 from ...cpu.macrokernel import sliver_width
@@ -63,11 +63,10 @@ def plan_direct(work: Correlation, one: Any, threads: int) -> Computation:
     """The function that fills the target of a correlation, for numbers of the type of `one`."""
     buffer = row_buffer(0, work, one.itemsize)
     plan = _plan(work, buffer, one.itemsize)
-    identity = no_epilogue(one)
-    pointer = function_pointer(_compute_rows, one, work, buffer, plan, 0, 0, 0, identity)
+    pointer = function_pointer(_compute_rows, one, work, buffer, plan, 0, 0, 0, NONE)
     stored = Stored(work, buffer, plan, pointer)
 
-    def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
+    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
         memory = workspace(threads * plan.nbytes)
         _compute(one, stored.address, threads, source, weights, target, memory, epilogue)
 
@@ -150,7 +149,7 @@ def _compute_rows(
         entries = _write_entries(like, work, thread_buffer, begin, memory + plan.tap_offsets, memory + plan.entries)
         _multiply(like, work, thread_buffer, plan, image, output, entries, memory, _next_row(work, image, filled))
         made = target.address + image * target.image + output * target.row
-        finish(like, epilogue, made, outputs, target.pixel, 0, target.channels)
+        finish(epilogue, made, outputs, target.pixel, 0, target.channels)
 
 
 @compiled

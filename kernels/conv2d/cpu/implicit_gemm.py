@@ -7,7 +7,7 @@ from typing import Any
 
 from ...cpu.blocking import CONFLICTING, BlockSizes, Partition, block_sizes, largest_part, partition, row_pitch
 from ...cpu.compiled import compiled
-from ...cpu.epilogue import Epilogue, finish, no_epilogue
+from ...cpu.epilogue import NONE, finish
 from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import bytes_of, clear, read, write
 from ...cpu.macrokernel import sliver_width
@@ -43,11 +43,10 @@ def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation
     steps = work.vertical.taps * work.horizontal.taps * work.source.channels
     parts = partition(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
     nbytes = _workspace_nbytes(sizes, one.itemsize)
-    identity = no_epilogue(one)
-    pointer = function_pointer(_multiply_part, one, work, 0, 0, 0, 0, 0, sizes, identity)
+    pointer = function_pointer(_multiply_part, one, work, 0, 0, 0, 0, 0, sizes, NONE)
     stored = Stored(work, parts, sizes, pointer)
 
-    def compute(source: int, weights: int, target: int, epilogue: Epilogue | None = identity) -> None:
+    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
         _compute(one, stored.address, threads, source, weights, target, workspace(threads * nbytes), nbytes, epilogue)
 
     return compute
@@ -145,7 +144,7 @@ def _finish_rows(
     for here in range(row, row + rows):
         image, output = divmod(here, work.vertical.outputs)
         to = target.address + image * target.image + output * target.row + first * target.pixel
-        finish(like, epilogue, to + filter_ * bytes_of(like), outputs, target.pixel, filter_, filters)
+        finish(epilogue, to + filter_ * bytes_of(like), outputs, target.pixel, filter_, filters)
 
 
 @compiled

@@ -7,7 +7,7 @@ from typing import Any
 
 from ...cpu.blocking import CONFLICTING, block_sizes_for, largest_part, partition, row_pitch
 from ...cpu.compiled import compiled
-from ...cpu.epilogue import Epilogue, finish, from_channel, no_epilogue
+from ...cpu.epilogue import NONE, finish
 from ...cpu.function_pointer import call_pointer, function_pointer
 from ...cpu.load_store import bytes_of
 from ...cpu.macrokernel import NO_PREFETCH, PackedA, Prefetch, multiply_block, sliver_width
@@ -26,23 +26,22 @@ _pitch, _part_size = compiled(row_pitch), compiled(largest_part)
 
 
 def multiply(
-    alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int, epilogue: Epilogue | None = None
+    alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int, epilogue: int = NONE
 ) -> None:
     """Compute C = alpha A B + beta C, of matrices given by address; alpha and beta have their type.
 
     With an epilogue, rows of C are pixels, and the contiguous numbers of a row are channels.
     """
-    size, split_k = alpha.itemsize, epilogue is None
-    epilogue = epilogue or no_epilogue(alpha)
+    size, split_k = alpha.itemsize, epilogue == NONE
     parts = partition(threads, c.rows, c.columns, a.columns, size, split_k=split_k)
     sizes = block_sizes_for(size, c.rows // parts.rows, c.columns // parts.columns, a.columns // parts.steps)
     packed = parts.rows * parts.columns * parts.steps * sizes.nbytes
     sums = (parts.steps - 1) * c.rows * c.columns * size
     memory = workspace(packed + sums)
     if threads == 1:
-        _multiply(alpha, beta, a, b, c, memory, sizes, epilogue)
+        _multiply(alpha, beta, a, b, c, memory, sizes, epilogue, 0)
         return
-    pointer = function_pointer(_multiply, alpha, beta, a, b, c, memory, sizes, epilogue)
+    pointer = function_pointer(_multiply, alpha, beta, a, b, c, memory, sizes, NONE, 0)
     _multiply_on_threads(pointer, parts, alpha, beta, a, b, c, memory, memory + packed, sizes, epilogue)
     if parts.steps > 1:
         reduce_partial_sums(parts, alpha, c, memory + packed)
@@ -80,18 +79,22 @@ def _multiply_part(
         left, right = submatrix(a, row, first, tall, steps), submatrix(b, first, column, steps, wide)
         target = submatrix(partial_sums(alpha, c, sums, split), row, column, tall, wide)
         part_beta = alpha - alpha if split else beta
-        part_epilogue = from_channel(alpha, epilogue, column)
         thread_memory = memory + thread * sizes.nbytes
-        call_pointer(_multiply, pointer, (alpha, part_beta, left, right, target, thread_memory, sizes, part_epilogue))
+        call_pointer(
+            _multiply, pointer, (alpha, part_beta, left, right, target, thread_memory, sizes, epilogue, column)
+        )
 
 
 @compiled
-def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, memory: Any, sizes: Any, epilogue: Any) -> None:
-    """Compute C = alpha A B + beta C by one thread, which packs into `memory`."""
+def _multiply(
+    alpha: Any, beta: Any, a: Any, b: Any, c: Any, memory: Any, sizes: Any, epilogue: Any, first: Any
+) -> None:
+    """Compute C = alpha A B + beta C by one thread, which packs into `memory`; columns are channels from `first` on.
+    """
     if a.columns == 0 or (beta != 0 and beta != 1):
         scale(beta, c)
     if a.columns == 0:
-        finish(alpha, epilogue, c.address, c.rows, c.row_stride, 0, c.columns)
+        finish(epilogue, c.address, c.rows, c.row_stride, first, c.columns)
     for column in range(0, c.columns, sizes.columns):
         for step in range(0, a.columns, sizes.steps):
             right = submatrix(b, step, column, sizes.steps, sizes.columns)
@@ -103,7 +106,7 @@ def _multiply(alpha: Any, beta: Any, a: Any, b: Any, c: Any, memory: Any, sizes:
                 prefetch = _prefetch(alpha, a, b, row, step, sizes)
                 multiply_block(alpha, left, memory, right.rows, block, add, memory + sizes.scratch, prefetch)
                 if step + sizes.steps >= a.columns:
-                    finish(alpha, epilogue, block.address, block.rows, block.row_stride, column, block.columns)
+                    finish(epilogue, block.address, block.rows, block.row_stride, first + column, block.columns)
 
 
 @compiled
