@@ -24,8 +24,7 @@ BLOCKS = {"resnet8": 4, "resnet14": 7, "resnet18": 9, "resnet50": 17}  # residua
 GRAPHS = {name: networks.build(name, (SIDE, SIDE), 3, CLASSES) for name in BLOCKS}
 SLOW = pytest.mark.slow
 BATCH = 4
-# Largest difference by the rounding of sums, of the largest number of a tensor; with a batch norm over four numbers, as
-# the last ones of resnet50 have here, a rounding error grows a thousandfold.
+# Of the largest number of a tensor. In fp32 resnet50, which ends in batch norms over four numbers, has larger ones.
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-11}
 
 
@@ -59,10 +58,7 @@ def step(network: nn.Module, x: Tensor) -> list[Tensor]:
 
 def assert_close(own: Tensor, right: Tensor) -> None:
     assert own.dtype == right.dtype and own.shape == right.shape
-    if own.dtype.is_floating_point:
-        assert (own - right).abs().max() <= ROUNDING[own.dtype] * right.abs().max()
-    else:
-        assert torch.equal(own, right)
+    assert (own - right).abs().max() <= ROUNDING.get(own.dtype, 0) * right.abs().max()
 
 
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -82,8 +78,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 @pytest.mark.parametrize("dtype", [torch.float32, pytest.param(torch.float64, marks=SLOW)], ids=["fp32", "fp64"])
 @pytest.mark.parametrize("name", [pytest.param(name, marks=[SLOW] * (name != "resnet8")) for name in GRAPHS])
 def test_a_step_is_the_same(name: str, dtype: torch.dtype, threads: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    if name == "resnet50":
-        dtype = torch.float64
+    dtype = torch.float64 if name == "resnet50" else dtype
     torch.set_num_threads(threads)
     apart, joined = pair(name, dtype)
     found = calls(monkeypatch)
@@ -108,12 +103,11 @@ def test_frozen_weights_have_no_gradient() -> None:
         cross_entropy(network(images()), torch.arange(BATCH)).backward()
     for own, other in zip(joined.parameters(), apart.parameters(), strict=True):
         assert (own.grad is None) == (other.grad is None) == (not own.requires_grad)
-        if own.grad is not None and other.grad is not None:
-            assert_close(own.grad, other.grad)
+        assert own.grad is None or other.grad is None or assert_close(own.grad, other.grad) is None
 
 
 def test_a_weight_that_changes_before_the_gradients_is_refused() -> None:
-    _, joined = pair("resnet8")
+    joined = pair("resnet8")[1]
     loss = cross_entropy(joined(images()), torch.arange(BATCH))
     with torch.no_grad():
         next(joined.parameters()).add_(1)
@@ -223,9 +217,11 @@ def saved(network: nn.Module) -> int:
     return sum(found.values())
 
 
-def test_a_step_keeps_no_more_than_layer_by_layer() -> None:
+def test_a_step_keeps_what_it_keeps_layer_by_layer() -> None:
+    """The moments are in the workspaces of the blocks."""
     apart, joined = pair("resnet18")
-    assert saved(joined) == saved(apart)
+    moments = sum(2 * part.weight.nbytes for part in joined.modules() if isinstance(part, nn.BatchNorm2d))
+    assert saved(joined) == saved(apart) - moments
 
 
 @pytest.mark.parametrize("threads", [1, 2])
@@ -242,8 +238,7 @@ def test_memory_between_steps_stays_constant(threads: int) -> None:
 
 
 def test_without_a_block_nothing_is_joined() -> None:
-    network = build(GRAPHS["resnet8"], 3)
-    use_custom(network, Choice({}, ()))
+    use_custom(network := build(GRAPHS["resnet8"], 3), Choice({}, ()))
     assert not [step for step in network.steps if isinstance(step[1], JoinedSteps)]
 
 

@@ -3,36 +3,33 @@
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from test_joined_layers import assert_close, images, pair, step
-from torch import Tensor
+from torch import Tensor, nn
 
-from hpcai.kernels.cpu.epilogue import NONE
-from hpcai.kernels.operators import normalisation, on_cpu, products
-from hpcai.kernels.operators.norm_workspace import NormWorkspace
-from hpcai.kernels.spec import FORWARD
+from hpcai.kernels.batch_norm import numba_cpu as batch_norm
+from hpcai.kernels.cpu.program import Address
+from hpcai.kernels.operators.block_function import LastNorm
+from hpcai.kernels.operators.block_plan import Layer
+from hpcai.kernels.operators.blocks import Block
 from hpcai.models.joined_layers import JoinedSteps
 from hpcai.models.module import Network
 
-NORMS = 9  # of resnet8
 FAR = 1000.0  # mean of images that are far from 0, in standard deviations
 
 
 @pytest.fixture
-def summed(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[bool]]:
-    """Whether the sums of each batch norm were taken, in the order of the passes."""
-    found: dict[str, list[bool]] = {"forward": [], "backward": []}
-    for name, method in (("forward", "for_forward"), ("backward", "for_backward")):
-        genuine: Callable[..., Any] = getattr(NormWorkspace, method)
+def between_blocks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """Whether the sums of each block's last batch norm were taken by the block behind it, in the backward pass."""
+    found: list[bool] = []
+    genuine: Callable[..., bool] = LastNorm.summed
 
-        def spied(self: NormWorkspace, given: Any, genuine: Any = genuine, name: str = name) -> Any:
-            kept = genuine(self, given)
-            found[name].append(kept.summed)
-            return kept
+    def spied(self: LastNorm, gradient: Tensor) -> bool:
+        found.append(genuine(self, gradient))
+        return found[-1]
 
-        monkeypatch.setattr(NormWorkspace, method, spied)
+    monkeypatch.setattr(LastNorm, "summed", spied)
     return found
 
 
@@ -74,17 +71,28 @@ def doubled_in_place(y: Tensor) -> None:
     y.register_hook(lambda g: g.mul_(2))
 
 
-def test_all_sums_are_taken_of_results_and_of_gradients_that_are_products(summed: dict[str, list[bool]]) -> None:
+def test_sums_of_gradients_that_are_products_are_taken(
+    between_blocks: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    within = []
+    genuine = batch_norm.backward_words
+
+    def spied(plan: Any, relu: bool, memory: Any, summed: Any, *rest: Any) -> Any:
+        within.append(summed)
+        return genuine(plan, relu, memory, summed, *rest)
+
+    monkeypatch.setattr(batch_norm, "backward_words", spied)
     _, joined = pair("resnet8")
-    step(joined, images())
-    assert summed["forward"] == [True] * NORMS
-    assert len(summed["backward"]) == NORMS
-    assert summed["backward"].count(False) == 3  # the last one, and two of shortcuts, whose gradient is a sum's
+    for _ in range(2):
+        step(joined, images())
+    assert between_blocks == [False, True, True, True] * 2
+    written = [summed for summed in within if not isinstance(summed, Address)]
+    assert 2 * written.count(1) == 3 * written.count(0) > 0  # three inner ones; two of shortcuts, which are added
 
 
 @pytest.mark.parametrize("between", [undisturbed, doubled, doubled_in_place, used_twice])
 def test_a_gradient_that_has_changed_is_summed_again(
-    between: Callable[[Tensor], Any], summed: dict[str, list[bool]]
+    between: Callable[[Tensor], Any], between_blocks: list[bool]
 ) -> None:
     apart, joined = pair("resnet8")
     right = gradients_apart(apart, between)
@@ -92,7 +100,7 @@ def test_a_gradient_that_has_changed_is_summed_again(
     assert len(found) == len(right)
     for own, other in zip(found, right, strict=True):
         assert_close(own, other)
-    assert summed["backward"][-1] == (between is undisturbed)
+    assert between_blocks == [False, between is undisturbed]
 
 
 def gradients_apart(network: Network, between: Callable[[Tensor], Any]) -> list[Tensor]:
@@ -146,21 +154,20 @@ def test_sums_that_nobody_has_used_are_not_added_to() -> None:
         assert_close(own, other)
 
 
-@pytest.mark.parametrize(("far", "summed"), [(0.0, True), (FAR, True), (FAR, False)])
-def test_moments_of_channels_far_from_0_are_right(far: float, summed: bool) -> None:
+@pytest.mark.parametrize("far", [0.0, FAR])
+def test_moments_of_channels_far_from_0_are_right(far: float) -> None:
     """Sums of squares would lose the variance: of 1000 deviations it is a millionth, and fp32 has seven digits."""
     channels = 32
     x = (torch.randn(8, channels, 12, 12, generator=torch.Generator().manual_seed(2)) + far).contiguous(
         memory_format=torch.channels_last
     )
-    w = torch.eye(channels)[:, :, None, None].contiguous(memory_format=torch.channels_last)
-    shape = products.shape_of(x.shape, w.shape, (1, 1), (0, 0), (1, 1), 1)
-    workspace, c = NormWorkspace(np.float32, channels), torch.empty_like(x)
-    on_cpu.convolve(FORWARD, x, w, c, shape, workspace.moments() if summed else NONE)
-    assert torch.equal(c, x)
-    vectors = torch.ones(channels), torch.zeros(channels)
-    y, mean, variance = normalisation.forward(c, None, *vectors, 0.0, False, None, kept=workspace.for_forward(summed))
-    right = x.double()
-    torch.testing.assert_close(mean.double(), right.mean((0, 2, 3)), rtol=1e-6, atol=1e-6)
-    torch.testing.assert_close(variance.double(), right.var((0, 2, 3), correction=0), rtol=1e-4, atol=0)
+    convolution, norm = nn.Conv2d(channels, channels, 1, bias=False), nn.BatchNorm2d(channels, momentum=1.0)
+    with torch.no_grad():
+        convolution.weight.copy_(torch.eye(channels)[:, :, None, None])
+    block = Block([Layer(convolution, norm, False, 0, None)], [lambda size: True])
+    assert block.applies(x)
+    y, right = block(x), x.double()
+    assert norm.running_mean is not None and norm.running_var is not None
+    torch.testing.assert_close(norm.running_mean.double(), right.mean((0, 2, 3)), rtol=1e-6, atol=1e-6)
+    torch.testing.assert_close(norm.running_var.double(), right.var((0, 2, 3)), rtol=1e-4, atol=0)
     assert y.mean((0, 2, 3)).abs().max() < 1e-3

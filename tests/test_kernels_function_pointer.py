@@ -43,7 +43,7 @@ def test_arguments_of_other_types_are_refused() -> None:
 SHAPES = {
     implicit_gemm._multiply_part: ("forward", Shape(2, 17, 9, 8, 16, (3, 3), (1, 1), (1, 1))),
     direct._compute_rows: ("forward", Shape(2, 64, 7, 15, 64, (3, 3), (1, 1), (1, 1))),
-    blocked._multiply: ("forward", Shape(2, 64, 9, 9, 80, (1, 1))),
+    blocked.multiply_serially: ("forward", Shape(2, 64, 9, 9, 80, (1, 1))),
     weight_gradient._add_gradient: ("weight_gradient", Shape(1, 256, 5, 5, 64, (3, 3), (1, 1), (1, 1))),
     few_channels._add_gradient: ("weight_gradient", Shape(2, 3, 9, 9, 64, (7, 7), (2, 2), (3, 3))),
 }

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 from torch import Tensor
 
 from hpcai.kernels.operators import blocks
-from hpcai.kernels.operators.block_function import Layer
+from hpcai.kernels.operators.block_plan import Layer
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.models.fused_layers import Custom, deferred, no_op
 from hpcai.models.module import Executable, Layers

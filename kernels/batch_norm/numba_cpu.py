@@ -1,12 +1,13 @@
 """Batch normalisation on CPUs in Numba: one pass for the sums, one for the result with addition and ReLU."""
 
 import math
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..cpu.channel_sums import ChannelSums, add_block, clear_sums, sums_at
+from ..cpu.channel_sums import ChannelSums, add_block, clear_sums
 from ..cpu.channelwise import (
     APPLY,
     APPLY_WITH,
@@ -21,7 +22,9 @@ from ..cpu.channelwise import (
 )
 from ..cpu.compiled import compiled
 from ..cpu.function_pointer import FunctionPointer, function_pointer
+from ..cpu.load_store import read
 from ..cpu.packing import copy_run
+from ..cpu.program import STEP, WORD, bits
 from ..cpu.simd import lanes
 from ..cpu.stored_arguments import Stored, reading
 from ..cpu.workspace import workspace
@@ -47,17 +50,6 @@ class Running(NamedTuple):
 NO_RUNNING = Running(0, 0, 0.0)
 
 
-class Kept(NamedTuple):
-    """A workspace that is kept from the forward pass to the backward pass: its address, and for how many threads it is.
-
-    summed: an epilogue has added to its sums. Otherwise they are 0, and so they are after each pass.
-    """
-
-    address: int
-    threads: int
-    summed: bool
-
-
 class Plan(NamedTuple):
     """What stays the same from call to call: passes that sum and that store, and their machine code."""
 
@@ -71,14 +63,32 @@ class Plan(NamedTuple):
 
 
 def forward(
-    layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int, running: Running = NO_RUNNING,
-    kept: Kept | None = None,
+    layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int, running: Running = NO_RUNNING
 ) -> None:
     """Fill y, mean and variance. Arrays are given by address and have the type of `one`; other = 0: no addition."""
-    threads, memory, summed = _kept(kept, layer, one, threads)
-    kinds = MOMENTS, APPLY_WITH if other else APPLY
-    stored = _planned(kinds, one.dtype.type, layer.pixels, layer.channels, threads)
-    _forward(floor(one, relu), stored.address, memory, summed, x, other, y, *layer[2:], *running)
+    memory = _memory(layer, one.itemsize, threads)
+    plan = forward_plan(one, layer.pixels, layer.channels, bool(other), threads)
+    words = Stored.of_numbers(forward_words(plan, relu, memory, False, (x, other, y), layer[2:], running))
+    _forward(one, words.address)
+
+
+def forward_plan(one: Any, pixels: int, channels: int, added: bool, threads: int) -> Stored:
+    """What stays the same in all forward passes of a layer."""
+    kinds = MOMENTS, APPLY_WITH if added else APPLY
+    return _planned(kinds, one.dtype.type, pixels, channels, threads)
+
+
+def forward_words(
+    plan: Stored, relu: bool, memory: Any, summed: bool, arrays: Sequence[Any], vectors: Sequence[Any],
+    running: Sequence[Any],
+) -> tuple[Any, ...]:
+    """The arguments of a forward pass in memory. x, other and y; weight, bias, mean, variance and eps.
+
+    memory: a workspace. summed: an epilogue has added x to its sums, which were 0. They are 0 after the pass.
+    """
+    *addresses, eps = vectors
+    *moments, momentum = running
+    return plan.address, relu, memory, summed, *arrays, *addresses, bits(eps), *moments, bits(momentum)
 
 
 def evaluate(layer: Layer, one: Any, x: int, other: int, y: int, relu: bool, threads: int) -> None:
@@ -97,34 +107,40 @@ def evaluation_table(layer: Layer, one: Any) -> Any:
 
 def backward(
     layer: Layer, one: Any, g: int, x: int, y: int, dx: int, dother: int, dweight: int, dbias: int,
-    relu: bool, threads: int, kept: Kept | None = None,
+    relu: bool, threads: int,
 ) -> None:
     """Fill dx, dweight and dbias, and dother unless it is 0; dother needs y.
 
-    The moments of the layer must be those of x; a workspace that is kept must be that of the forward pass.
+    The moments of the layer must be those of x.
     """
-    threads, memory, summed = _kept(kept, layer, one, threads)
-    kinds = (SUM_WITH, GRADIENT_WITH) if dother else (SUM, GRADIENT)
-    stored = _planned(kinds, one.dtype.type, layer.pixels, layer.channels, threads)
-    arrays = (g, x, y, dx, dother)
-    _backward(floor(one, relu), stored.address, memory, summed, *arrays, *layer[2:], dweight, dbias)
+    memory = _memory(layer, one.itemsize, threads)
+    plan = backward_plan(one, layer.pixels, layer.channels, bool(dother), threads)
+    arrays, gradients = (g, x, y, dx, dother), (dweight, dbias)
+    words = Stored.of_numbers(backward_words(plan, relu, memory, False, arrays, layer[2:], gradients))
+    _backward(one, words.address)
 
 
-def _kept(kept: Kept | None, layer: Layer, one: Any, threads: int) -> tuple[int, int, bool]:
-    """Threads, address of the workspace, and whether its sums are taken."""
-    if kept is None:
-        return threads, _memory(layer, one.itemsize, threads), False
-    return kept.threads, kept.address, kept.summed
+def backward_plan(one: Any, pixels: int, channels: int, added: bool, threads: int) -> Stored:
+    """What stays the same in all backward passes of a layer."""
+    kinds = (SUM_WITH, GRADIENT_WITH) if added else (SUM, GRADIENT)
+    return _planned(kinds, one.dtype.type, pixels, channels, threads)
+
+
+def backward_words(
+    plan: Stored, relu: bool, memory: Any, summed: Any, arrays: Sequence[Any], vectors: Sequence[Any],
+    gradients: Sequence[Any],
+) -> tuple[Any, ...]:
+    """The arguments of a backward pass in memory. g, x, y, dx and dother; vectors as in `forward_words`.
+
+    summed: an epilogue has added the gradient to the sums of the workspace, which were 0. They are 0 after the pass.
+    """
+    *addresses, eps = vectors
+    return plan.address, relu, memory, summed, *arrays, *addresses, bits(eps), *gradients
 
 
 def _memory(layer: Layer, itemsize: int, threads: int) -> int:
     """Address of a workspace until the next call."""
     return workspace(workspace_nbytes(layer.channels, itemsize, threads))
-
-
-def sums_of(address: int, channels: int, itemsize: int) -> ChannelSums:
-    """The sums of a workspace, to which an epilogue adds."""
-    return sums_at(address + len(ROWS) * channels * itemsize, channels, itemsize)
 
 
 @lru_cache(KNOWN)
@@ -137,21 +153,24 @@ def _planned(kinds: tuple[int, int], kind: Any, pixels: int, channels: int, thre
     return Stored(Plan(pixels, channels, threads, *kinds, summing, passing))
 
 
-_read_stored = reading(Plan)
+HEAD = 4  # words before the arrays
+_read_stored, _read_head = reading(Plan), reading(*[int] * HEAD)
+_read_forward, _read_backward = reading(*[int] * 7), reading(*[int] * 9)
 
 
 @compiled
-def _forward(
-    floor: Any, stored: Any, table: Any, summed: Any, x: Any, other: Any, y: Any, weight: Any, bias: Any, mean: Any,
-    variance: Any, eps: Any, running_mean: Any, running_variance: Any, momentum: Any,
-) -> None:
+def _forward(like: Any, words: Any) -> None:
     """Sums are of differences to the first pixel, which limits cancellation where a channel is far from 0.
 
     Those that have been taken are of differences to 0: they are taken again if that is too far.
     """
+    stored, relu, table, summed = _read_head(words)
     (plan,) = _read_stored(stored)
-    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
-    memory, none = workspace_at(floor, table, plan.channels), x - x
+    x, other, y, weight, bias, mean, variance = _read_forward(words + HEAD * WORD)
+    rest = words + (HEAD + 7) * WORD
+    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, read(0.0, rest))
+    running_mean, running_variance = read(0, rest + WORD), read(0, rest + 2 * WORD)
+    floor, memory, none = _floor(like, relu), workspace_at(like, table, plan.channels), x - x
     arrays = (x, other, y, none, none)
     if not (summed and _are_usable(floor, layer, memory, plan.threads)):
         copy_run(floor, memory.table + MEAN * memory.apart, x, plan.channels)
@@ -159,7 +178,7 @@ def _forward(
     compute_moments(floor, layer, memory, plan.threads)
     _clear(floor, memory, plan.threads)
     if running_mean:
-        move_running(floor, layer, running_mean, running_variance, momentum)
+        move_running(floor, layer, running_mean, running_variance, read(0.0, rest + 3 * WORD))
     over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
 
 
@@ -195,18 +214,28 @@ def _evaluate(
 
 
 @compiled
-def _backward(
-    floor: Any, stored: Any, table: Any, summed: Any, g: Any, x: Any, y: Any, dx: Any, dother: Any, weight: Any,
-    bias: Any, mean: Any, variance: Any, eps: Any, dweight: Any, dbias: Any,
-) -> None:
+def _backward(like: Any, words: Any) -> None:
+    stored, relu, table, summed = _read_head(words)
     (plan,) = _read_stored(stored)
-    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, eps)
-    memory, arrays = workspace_at(floor, table, plan.channels), (x, g, y, dx, dother)
+    g, x, y, dx, dother, weight, bias, mean, variance = _read_backward(words + HEAD * WORD)
+    rest = words + (HEAD + 9) * WORD
+    layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, read(0.0, rest))
+    floor, memory, arrays = _floor(like, relu), workspace_at(like, table, plan.channels), (x, g, y, dx, dother)
     fill_table(floor, layer, memory)
     if summed:
         _complete(floor, memory, plan.threads)
     else:
         over_pixels(plan.summing, plan.threads, plan.sum_kind, floor, layer, memory, arrays)
-    compute_gradients(floor, layer, memory, plan.threads, dweight, dbias)
+    compute_gradients(floor, layer, memory, plan.threads, read(0, rest + WORD), read(0, rest + 2 * WORD))
     _clear(floor, memory, plan.threads)
     over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
+
+
+@compiled
+def _floor(like: Any, relu: Any) -> Any:
+    return like - like if relu else type(like)(-math.inf)
+
+
+def instruction(backwards: bool, one: Any, words: Sequence[Any]) -> tuple[Any, ...]:
+    """The instruction of a pass in a program."""
+    return *function_pointer(_backward if backwards else _forward, one, 0), STEP, *words

@@ -22,10 +22,10 @@ from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 from .cpu import grouped_plan
+from .cpu.computation import Computation
 from .cpu.direct import fits_direct, plan_direct
 from .cpu.geometry import (
     ArrayLayout,
-    Computation,
     Correlation,
     array_layout,
     forward_correlations,
@@ -37,6 +37,7 @@ from .cpu.geometry import (
 from .cpu.grouped import plan_grouped
 from .cpu.grouped_weight_gradient import plan_grouped_weight_gradient
 from .cpu.implicit_gemm import plan_implicit_gemm
+from .cpu.matrix_product import plan_matrix_product
 from .cpu.weight_gradient import plan_weight_gradient
 from .cpu.weight_gradient_few_channels import plan_weight_gradient_few_channels
 
@@ -99,9 +100,30 @@ def planned(
         products = [_factors(direction, *matrices) for matrices in _matrices_by_group(shape, x, w, y)]
         return partial(_multiply, products, direction, one, zero, threads)
     backwards = direction == INPUT_GRADIENT
-    correlations = input_gradient_correlations(y, w, x, shape) if backwards else forward_correlations(x, w, y, shape)
-    computations = [_kernel(direction, work, one.itemsize)(work, one, threads) for work in correlations]
-    return partial(_correlate, computations, backwards)
+    return partial(_correlate, _correlations(direction, x, w, y, shape, one, threads), backwards)
+
+
+def _correlations(
+    direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
+) -> list[Computation]:
+    backwards = direction == INPUT_GRADIENT
+    works = input_gradient_correlations(y, w, x, shape) if backwards else forward_correlations(x, w, y, shape)
+    return [_kernel(direction, work, one.itemsize)(work, one, threads) for work in works]
+
+
+def computations(
+    direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
+) -> list[Computation]:
+    """What computes a direction of one group, for a program; layouts as in `planned`.
+
+    Source and target are x and y, but y and x for the input gradient.
+    """
+    if not _is_matrix_product(shape, x, y):
+        return _correlations(direction, x, w, y, shape, one, threads)
+    (matrices,) = _matrices_by_group(shape, x, w, y)
+    of_weights = direction == WEIGHT_GRADIENT
+    order = (2, 0, 1) if of_weights else (0, 1, 2)  # which of source, weights and target are A, B and C
+    return [plan_matrix_product(*_factors(direction, *matrices), order, one, threads, split_k=of_weights)]
 
 
 def _grouped(

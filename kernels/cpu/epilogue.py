@@ -44,8 +44,7 @@ class Epilogue(NamedTuple):
     sums: ChannelSums
 
 
-Numbers = tuple[int, ...]  # of an `Epilogue`, one after the other, as they lie in memory
-WORDS = 13  # of an `Epilogue`
+Numbers = tuple[Any, ...]  # of an `Epilogue`, one after the other, as they lie in memory
 
 
 def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: bool) -> Numbers:
@@ -54,13 +53,13 @@ def batch_norm(one: Any, table: int, channels: int, other: int | None, relu: boo
     return *_run_of(one), kind, relu, table, channels * one.itemsize, *beside, *NO_SUMS
 
 
-def moments(one: Any, table: int, channels: int, sums: ChannelSums) -> Numbers:
+def moments(one: Any, table: Any, channels: int, sums: ChannelSums) -> Numbers:
     """Add the results and their squares to sums; the means of the table must be 0."""
     return *_run_of(one), MOMENTS, False, table, channels * one.itemsize, 0, 0, 0, 0, *sums
 
 
 def gradients(
-    one: Any, table: int, channels: int, x: int, y: int | None, added: int | None, relu: bool, sums: ChannelSums
+    one: Any, table: Any, channels: int, x: Any, y: Any | None, added: Any | None, relu: bool, sums: ChannelSums
 ) -> Numbers:
     """The sums of the gradient of a batch norm's y, the results; its table has the moments of x.
 
@@ -71,7 +70,7 @@ def gradients(
     return *_run_of(one), kind, relu, table, channels * one.itemsize, x, 0, y or 0, added or 0, *sums
 
 
-def addition(one: Any, channels: int, added: int) -> Numbers:
+def addition(one: Any, channels: int, added: Any) -> Numbers:
     """Add an array, at this offset, to the results."""
     return *_run_of(one), ADDED, False, 0, channels * one.itemsize, 0, 0, 0, added, *NO_SUMS
 

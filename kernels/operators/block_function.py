@@ -1,175 +1,167 @@
-"""The layers of a residual block as one function of torch, with its gradients.
-
-Where a product is the last that adds to the gradient of a value, its epilogue adds the rest of that gradient, and takes
-the sums of the batch norm that has made the value; that of the block's input too if another block has made it.
-"""
+"""The layers of a residual block as one function of torch: each pass is one call of machine code."""
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.autograd import Function
 from torch.autograd.function import once_differentiable
 
-from ..conv2d import Shape
-from ..cpu.epilogue import NONE
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
-from . import normalisation, on_cpu
-from .norm_workspace import NormWorkspace
+from ..cpu.workspace import workspace
+from .block_plan import Layer, Named, Plan
+from .block_program import Before, Unsupported, backward_program, forward_program
 
 LAST = torch.channels_last
-PARAMETERS = 3  # of a layer: weights, scale and offset
+PARAMETERS = 3  # of a layer: weights, scale and shift
+INTEGER = 8  # bytes
 
 
-class Layer(NamedTuple):
-    """A convolution with its batch norm; values are counted from 0, the block's input, in the order of the layers.
+class LastNorm:
+    """The batch norm that has made a block's result, until the backward pass of the block.
 
-    other: the value that is added, if any.
+    The block behind it may take the sums of its backward pass, of the gradient that it returns.
     """
 
-    convolution: nn.Conv2d
-    norm: nn.BatchNorm2d
-    relu: bool
-    source: int
-    other: int | None
+    def __init__(self, block: Plan, held: Any, convolved: Tensor) -> None:
+        """held: the workspace."""
+        norm, layer = block.norms[-1], block.layers[-1]
+        self.before = Before(layer.relu, layer.is_cut_off)
+        self.threads = block.threads
+        self.convolved: Tensor | None = convolved
+        self._held, self._sums = held, norm.sums.address // INTEGER
+        self.address = int(held.ctypes.data) + norm.mean
+        self._summed: tuple[Tensor, int] | None = None
+        self._is_clear = True
+
+    def serves(self, threads: int) -> bool:
+        """Whether so many threads can add to its sums, and its backward pass is still to come."""
+        return self.convolved is not None and self.threads >= threads
+
+    def clear(self) -> int:
+        """Address of its place in the workspace, where the sums are 0 then."""
+        if not self._is_clear:  # sums that nobody has used
+            self._held[self._sums :] = 0
+        self._is_clear, self._summed = False, None
+        return self.address
+
+    def promise(self, gradient: Tensor) -> None:
+        """The sums are those of this gradient, as long as nothing is written to it."""
+        self._summed = gradient, gradient._version
+
+    def summed(self, gradient: Tensor) -> bool:
+        """Whether the sums are those of this gradient.
+
+        Autograd returns the tensor that a function has returned, unless it had to add another one. It adds in place
+        only to tensors that nobody else holds.
+        """
+        promised, self._summed = self._summed, None
+        found = promised is not None and promised[0] is gradient and promised[1] == gradient._version
+        self._is_clear = found or self._is_clear
+        return found
 
 
-    @property
-    def is_cut_off(self) -> bool:
-        """Whether it is the result that tells where the ReLU has cut off, since something was added."""
-        return self.relu and self.other is not None
+class Programs:
+    """The programs of a block for images of one size: forward, and backward by what is wanted."""
+
+    def __init__(self, block: Plan) -> None:
+        self.block, self.forward = block, forward_program(block)
+        self._backward: dict[Any, Named] = {}
+
+    def are_possible(self) -> bool:
+        """Whether there is a backward program."""
+        try:
+            self.backward(True, (True,) * len(self.block.layers), None)
+        except Unsupported:
+            return False
+        return True
+
+    def backward(self, first: bool, wanted: tuple[bool, ...], before: Before | None) -> Named:
+        """See `backward_program`."""
+        key = first, wanted, before
+        if key not in self._backward:
+            self._backward[key] = backward_program(self.block, *key)
+        return self._backward[key]
 
 
-class Norm(NamedTuple):
-    """A batch norm that has made a value: its layer, its input, and its workspace."""
-
-    layer: Layer
-    x: Tensor
-    workspace: NormWorkspace
-
-
-def norm_before(x: Tensor) -> Norm | None:
+def norm_before(x: Tensor) -> LastNorm | None:
     """The batch norm of a block that has made x, before the backward pass of that block."""
     return getattr(x.grad_fn, "last_norm", None)
 
 
 class BlockFunction(Function):
     @staticmethod
-    def forward(ctx: Any, block: tuple[Any, ...], x: Tensor, *parameters: Tensor) -> Tensor:
-        ctx.layers, ctx.shapes, ctx.norm_before = block
-        values, moments, norms = [x], [], []
-        for layer, shape, (w, scale, offset) in zip(ctx.layers, ctx.shapes, _by_layer(parameters), strict=True):
-            norm = Norm(layer, torch.empty(shape.y, dtype=x.dtype, memory_format=LAST), _workspace(x, shape))
-            summed = on_cpu.takes_epilogue(FORWARD, shape, x.dtype)
-            then = norm.workspace.moments() if summed else NONE
-            on_cpu.convolve(FORWARD, values[layer.source], w, norm.x, shape, then)
-            other = None if layer.other is None else values[layer.other]
-            given = (norm.x, other, scale, offset, layer.norm.eps, layer.relu, _running(layer.norm))
-            y, *of_channels = normalisation.forward(*given, kept=norm.workspace.for_forward(summed))
-            values.append(y)
-            norms.append(norm)
-            moments += of_channels
-        ctx.workspaces, ctx.last_norm = [norm.workspace for norm in norms], norms[-1]
-        kept = [value if _is_read(ctx.layers, number) else None for number, value in enumerate(values)]
-        ctx.save_for_backward(*parameters, *kept, *(norm.x for norm in norms), *moments)
-        return values[-1]
+    def forward(ctx: Any, programs: Programs, before: LastNorm | None, x: Tensor, *parameters: Tensor) -> Tensor:
+        block, program = programs.block, programs.forward
+        held = np.zeros(block.nbytes // INTEGER, np.int64)
+        arrays = {"value0": _in_order(x), **_parameters(parameters)}
+        for number, layer in enumerate(block.layers):
+            mean, variance = layer.norm.running_mean, layer.norm.running_var
+            assert mean is not None and variance is not None
+            arrays[f"mean{number}"], arrays[f"variance{number}"] = mean, variance
+        _run(program, arrays, held, x)
+        _count(block.layers)
+        count = len(block.layers)
+        values = [arrays[f"value{at}"] if _is_read(block.layers, at) else None for at in range(count + 1)]
+        convolved = [arrays[f"convolved{at}"] for at in range(count)]
+        ctx.programs, ctx.norm_before, ctx.held = programs, before, held
+        ctx.last_norm = LastNorm(block, held, convolved[-1])
+        ctx.own_norm = ctx.last_norm
+        ctx.save_for_backward(*parameters, *values, *convolved)
+        made: Tensor = arrays[f"value{count}"]
+        return made
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
-        layers, count = ctx.layers, len(ctx.layers)
-        parameters, values, convolved, moments = _parts(ctx.saved_tensors, count)
-        norms = [ctx.norm_before, *map(Norm, layers, convolved, ctx.workspaces)]
-        ctx.norm_before = ctx.last_norm = None  # each keeps a tensor that is not needed any more
-        of_values = Gradients(layers, values, norms, gradients[0].resolve_neg())
-        of_parameters: list[Tensor | None] = []
-        for number in reversed(range(count)):
-            layer, shape, (w, *vectors) = layers[number], ctx.shapes[number], parameters[number]
-            g, y = of_values.of(number + 1), values[number + 1] if layer.is_cut_off else None
-            known = (*vectors, *moments[number], layer.norm.eps, layer.relu)
-            kept, into = ctx.workspaces[number].for_backward(g), of_values.spare(number + 1, g)
-            dc, dother, dweight, dbias = normalisation.backward(g, convolved[number], y, *known, kept=kept, into=into)
-            if layer.other is not None:
-                of_values.add(layer.other, g if y is None else dother, fresh=y is not None)
-            if layer.source or ctx.needs_input_grad[1]:
-                of_values.add_product(number, dc, w, shape)
-            wanted = ctx.needs_input_grad[2 + PARAMETERS * number]
-            dw = _weight_gradient(values[layer.source], dc, shape) if wanted else None
-            of_parameters = [dw, dweight, dbias, *of_parameters]
-        return None, of_values.found[0], *of_parameters
-
-
-class Gradients:
-    """The gradients of values, each the sum of those by the layers that read it."""
-
-    def __init__(
-        self, layers: Sequence[Layer], values: Sequence[Tensor], norms: Sequence[Norm | None], given: Tensor
-    ) -> None:
-        """norms: those that have made the values; None if not known."""
-        self._layers, self._values, self._norms = layers, values, norms
-        self._fresh = set[int]()
-        self.found: list[Tensor | None] = [*[None] * len(layers), given]
-
-    def of(self, value: int) -> Tensor:
-        """A value's gradient, which is not needed any more."""
-        (found,), self.found[value:] = self.found[value:], []
-        assert found is not None, "the last value that a block has made is read"
-        return found
-
-    def add(self, value: int, gradient: Tensor, *, fresh: bool) -> None:
-        """fresh: nobody else has this tensor, so that it may hold the sum."""
-        before = self.found[value]
+        g, count, before = gradients[0].resolve_neg(), len(ctx.programs.block.layers), ctx.norm_before
+        saved, (_, _, first, *needs) = ctx.saved_tensors, ctx.needs_input_grad
+        values, convolved = saved[PARAMETERS * count : -count], saved[-count:]
+        if before is not None and not (first and before.serves(ctx.programs.block.threads)):
+            before = None
+        program = ctx.programs.backward(first, (*needs[::PARAMETERS],), None if before is None else before.before)
+        arrays = {"gradient": _in_order(g), **_parameters(saved[: PARAMETERS * count])}
+        arrays |= {f"value{at}": value for at, value in enumerate(values) if value is not None}
+        arrays |= {f"convolved{at}": each for at, each in enumerate(convolved)}
+        further = {"summed": int(ctx.own_norm.summed(g))}
         if before is not None:
-            gradient = gradient.add_(before) if fresh else gradient + before
-        self._put(value, gradient, fresh or before is not None)
-
-    def _put(self, value: int, gradient: Tensor, fresh: bool) -> None:
-        self.found[value] = gradient
-        (self._fresh.add if fresh else self._fresh.discard)(value)
-
-    def spare(self, value: int, gradient: Tensor) -> Tensor | None:
-        """A value's gradient if nobody else has it or gets it, so that it may be overwritten."""
-        layer = self._layers[value - 1]
-        passed_on = layer.other is not None and not layer.is_cut_off
-        return gradient if value in self._fresh and not passed_on else None
-
-    def add_product(self, number: int, dc: Tensor, w: Tensor, shape: Shape) -> None:
-        """Add the gradient by the convolution of a layer, by its epilogue where it can have one."""
-        value = self._layers[number].source
-        made = torch.empty(shape.x, dtype=dc.dtype, memory_format=LAST)
-        if not on_cpu.takes_epilogue(INPUT_GRADIENT, shape, dc.dtype):
-            on_cpu.convolve(INPUT_GRADIENT, dc, w, made, shape)
-            self.add(value, made, fresh=True)
-            return
-        norm, rest = self._norm_of(value, number), self.found[value]
-        rest = None if rest is None else rest.contiguous(memory_format=LAST)
-        if norm is not None:
-            y = self._values[value] if norm.layer.is_cut_off else None
-            then = norm.workspace.gradients(made, norm.x, y, rest, norm.layer.relu)
-        else:
-            kept = None if rest is None else on_cpu.addition(made, rest)
-            then = NONE if kept is None else kept.address
-        on_cpu.convolve(INPUT_GRADIENT, dc, w, made, shape, then)
-        self._put(value, made, fresh=True)
-        if norm is not None:
-            norm.workspace.promise(made)
-
-    def _norm_of(self, value: int, number: int) -> Norm | None:
-        """The batch norm that has made a value if its sums can be taken with this layer's gradient, the last part."""
-        norm = self._norms[value]
-        last = not any(value in (layer.source, layer.other) for layer in self._layers[:number])
-        return norm if norm is not None and last and norm.workspace.threads >= torch.get_num_threads() else None
+            assert before.convolved is not None, "it serves"
+            arrays["convolved"], further["before"] = before.convolved, before.clear()
+        _run(program, arrays, ctx.held, g, further)
+        dx = None if program.result is None else arrays[program.result]
+        if before is not None and dx is not None:
+            before.promise(dx)
+        ctx.norm_before = ctx.last_norm = None  # each holds a tensor that is not needed any more
+        ctx.own_norm.convolved = None
+        found = (arrays.get(f"{name}{at}") for at in range(count) for name in ("dweights", "dscale", "dshift"))
+        return None, None, dx, *found
 
 
-def _workspace(x: Tensor, shape: Shape) -> NormWorkspace:
-    return NormWorkspace(on_cpu.KINDS[x.dtype], shape.filters)
+def _run(
+    program: Named, arrays: dict[str, Tensor], held: Any, like: Tensor, further: dict[str, int] | None = None
+) -> None:
+    """Run a program; what it fills is added to the arrays, with the type of `like`."""
+    for name, size in program.fills.items():
+        layout = LAST if len(size) > 1 else torch.contiguous_format
+        arrays[name] = torch.empty(size, dtype=like.dtype, memory_format=layout)
+    found = {name: array.data_ptr() for name, array in arrays.items()}
+    found |= {"workspace": int(held.ctypes.data), "memory": workspace(program.nbytes), **(further or {})}
+    program.program.run([found[name] for name in program.names])
 
 
-def _weight_gradient(x: Tensor, dc: Tensor, shape: Shape) -> Tensor:
-    made = torch.empty(shape.w, dtype=x.dtype, memory_format=LAST)
-    on_cpu.convolve(WEIGHT_GRADIENT, x, dc, made, shape)
-    return made
+def _parameters(parameters: Sequence[Tensor]) -> dict[str, Tensor]:
+    """By name; weights channels last."""
+    found = {}
+    for number, begin in enumerate(range(0, len(parameters), PARAMETERS)):
+        w, scale, shift = parameters[begin : begin + PARAMETERS]
+        found[f"weights{number}"] = _in_order(w)
+        found[f"scale{number}"], found[f"shift{number}"] = scale.contiguous(), shift.contiguous()
+    return found
+
+
+def _in_order(tensor: Tensor) -> Tensor:
+    return tensor.contiguous(memory_format=LAST)
 
 
 def _is_read(layers: Sequence[Layer], value: int) -> bool:
@@ -177,21 +169,8 @@ def _is_read(layers: Sequence[Layer], value: int) -> bool:
     return any(layer.source == value for layer in layers) or (value > 0 and layers[value - 1].is_cut_off)
 
 
-def _by_layer(parameters: Sequence[Tensor]) -> list[Sequence[Tensor]]:
-    return [parameters[begin : begin + PARAMETERS] for begin in range(0, len(parameters), PARAMETERS)]
-
-
-def _parts(saved: Sequence[Tensor], count: int) -> tuple[Any, ...]:
-    """Parameters of each layer, values, results of the convolutions, and the moments of these."""
-    of_values = PARAMETERS * count
-    convolved = of_values + count + 1
-    moments = saved[convolved + count :]
-    pairs = [moments[begin : begin + 2] for begin in range(0, len(moments), 2)]
-    return _by_layer(saved[:of_values]), saved[of_values:convolved], saved[convolved : convolved + count], pairs
-
-
-def _running(norm: nn.BatchNorm2d) -> normalisation.Moments:
-    assert norm.momentum is not None and norm.running_mean is not None and norm.running_var is not None
-    if norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(1)
-    return norm.running_mean, norm.running_var, norm.momentum
+def _count(layers: Sequence[Layer]) -> None:
+    """Count the batches of all norms."""
+    counts = [layer.norm.num_batches_tracked for layer in layers if layer.norm.num_batches_tracked is not None]
+    if counts:
+        torch._foreach_add_(counts, 1)

@@ -56,12 +56,11 @@ def computed(
 
 
 def forward(
-    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool, running: Moments | None,
-    kept: Any = None,
+    x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, eps: float, relu: bool, running: Moments | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """`computed` where sizes and types are known to fit. kept: a workspace of this layer, a `Kept`."""
+    """`computed` where sizes and types are known to fit."""
     mean, variance = torch.empty_like(weight), torch.empty_like(weight)
-    y = _made("forward", x, other, weight, bias, mean, variance, eps, relu, running, kept)
+    y = _made("forward", x, other, weight, bias, mean, variance, eps, relu, running)
     return y, mean, variance
 
 
@@ -73,16 +72,14 @@ def _batch_norm_known(x: Tensor, other: Tensor | None, *known: Any) -> Tensor:
 
 def _made(
     name: str, x: Tensor, other: Tensor | None, weight: Tensor, bias: Tensor, mean: Tensor, variance: Tensor,
-    eps: float, relu: bool, running: Moments | None = None, kept: Any = None,
+    eps: float, relu: bool, running: Moments | None = None,
 ) -> Tensor:
     x, other = _in_order(x), None if other is None else _in_order(other)
     y = torch.empty_like(x)
     layer, one, _kept = _layer(x, eps, weight, bias, mean, variance)
     pointer = 0 if other is None else other.data_ptr()
-    given = {} if kept is None else {"kept": kept}
-    if running is not None:
-        given["running"] = _numba().Running(*_in_place(running[:2]), running[2])
-    getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads(), **given)
+    moved = () if running is None else (_numba().Running(*_in_place(running[:2]), running[2]),)
+    getattr(_numba(), name)(layer, one, x.data_ptr(), pointer, y.data_ptr(), relu, torch.get_num_threads(), *moved)
     return y
 
 
@@ -100,22 +97,19 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
 
 
 def backward(
-    g: Tensor, x: Tensor, y: Tensor | None, *rest: Any, kept: Any = None, into: Tensor | None = None
+    g: Tensor, x: Tensor, y: Tensor | None, *rest: Any
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """`computed_backward` where sizes and types are known to fit.
-
-    kept: the workspace of the forward pass, a `Kept`. into: where the gradient of x goes; g, perhaps.
-    """
+    """`computed_backward` where sizes and types are known to fit."""
     *vectors, eps, relu = rest
     g, x, y = _in_order(g), _in_order(x), None if y is None else _in_order(y)
-    dx = torch.empty_like(x) if into is None else into
+    dx = torch.empty_like(x)
     dother = x.new_empty(0) if y is None else torch.empty_like(x)
     layer, one, (weight, *_) = _layer(x, eps, *vectors)
     dweight, dbias = torch.empty_like(weight), torch.empty_like(weight)
     arrays = (g, x, dx if y is None else y, dx)
     addresses = [each.data_ptr() for each in arrays] + [0 if y is None else dother.data_ptr()]
     sums = (dweight.data_ptr(), dbias.data_ptr())
-    _numba().backward(layer, one, *addresses, *sums, relu, torch.get_num_threads(), kept)
+    _numba().backward(layer, one, *addresses, *sums, relu, torch.get_num_threads())
     return dx, dother, dweight, dbias
 
 

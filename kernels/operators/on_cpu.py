@@ -16,7 +16,7 @@ from ..cpu.packing import Matrix
 from ..cpu.stored_arguments import Stored
 from ..gemm.cpu.blocked import multiply as multiply_matrices
 from ..quantise import numba_cpu as rounding
-from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
+from ..spec import FORWARD, INPUT_GRADIENT
 
 LAST = torch.channels_last
 Quantised = tuple[Tensor, Tensor, Tensor]
@@ -24,13 +24,8 @@ KINDS: dict[torch.dtype, Any] = {torch.float32: np.float32, torch.float64: np.fl
 SIXTEEN = (torch.float16, torch.bfloat16)  # types computed in fp32, with conversion
 
 
-def convolve(
-    direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape, then: int = epilogue.NONE
-) -> None:
-    """Fill the channels-last result from the two operands of a direction; types match.
-
-    then: address of an epilogue, if `takes_epilogue`.
-    """
+def convolve(direction: str, one: Tensor, other: Tensor, result: Tensor, shape: Shape) -> None:
+    """Fill the channels-last result from the two operands of a direction; types match."""
     if one.dtype in SIXTEEN:
         wide = torch.empty_like(result, dtype=torch.float32)
         convolve(direction, one.float(), other.float(), wide, shape)
@@ -39,19 +34,7 @@ def convolve(
     one, other = one.contiguous(memory_format=LAST), other.contiguous(memory_format=LAST)
     threads = torch.get_num_threads()
     x, w, y = {FORWARD: (one, other, result), INPUT_GRADIENT: (result, other, one)}.get(direction, (one, result, other))
-    addresses = (x.data_ptr(), w.data_ptr(), y.data_ptr(), *((then,) if then else ()))
-    _planned(direction, shape, _kind(one), threads)(*addresses)
-
-
-def addition(result: Tensor, other: Tensor) -> Stored:
-    """The epilogue that adds an array to a result, both channels last."""
-    offset = other.data_ptr() - result.data_ptr()
-    return Stored.of_numbers(epilogue.addition(_kind(result)(1), result.shape[1], offset))
-
-
-def takes_epilogue(direction: str, shape: Shape, kind: torch.dtype) -> bool:
-    """Whether a product can have an epilogue."""
-    return direction != WEIGHT_GRADIENT and shape.groups == 1 and kind in KINDS
+    _planned(direction, shape, _kind(one), threads)(x.data_ptr(), w.data_ptr(), y.data_ptr())
 
 
 def convolve_normalised(
@@ -94,6 +77,14 @@ def _kind(tensor: Tensor) -> Any:
 def _planned(direction: str, shape: Shape, kind: Any, threads: int) -> numba_cpu.Planned:
     layouts = (_layout(size, kind().itemsize) for size in (shape.x, shape.w, shape.y))
     return numba_cpu.planned(direction, *layouts, shape, kind, threads)
+
+
+@lru_cache(numba_cpu.KNOWN)
+def computations(direction: str, shape: Shape, kind: Any, threads: int) -> list[numba_cpu.Computation]:
+    """What computes a direction of one group, in a program: see `numba_cpu.computations`."""
+    one = kind(1)
+    x, w, y = (_layout(size, one.itemsize) for size in (shape.x, shape.w, shape.y))
+    return numba_cpu.computations(direction, x, w, y, shape, one, threads)
 
 
 def _layout(size: tuple[int, int, int, int], itemsize: int) -> ArrayLayout:

@@ -16,9 +16,9 @@ from ...cpu.packing import Matrix, pack_slivers
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import HOST, LINE, VECTORS
 from ...cpu.stored_arguments import Stored, reading
-from ...cpu.workspace import workspace
+from .computation import Computation
 from .direct_microkernel import ENTRY, HEIGHTS, multiply_pixels
-from .geometry import Computation, Correlation, shifted
+from .geometry import Correlation, shifted
 from .row_buffer import RowBuffer, buffer_nbytes, fill_row, row_buffer, tap_offset
 
 MOST_NBYTES = 2**18  # bytes of the weights and of the row buffer: they must stay in L2
@@ -64,13 +64,7 @@ def plan_direct(work: Correlation, one: Any, threads: int) -> Computation:
     buffer = row_buffer(0, work, one.itemsize)
     plan = _plan(work, buffer, one.itemsize)
     pointer = function_pointer(_compute_rows, one, work, buffer, plan, 0, 0, 0, NONE)
-    stored = Stored(work, buffer, plan, pointer)
-
-    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
-        memory = workspace(threads * plan.nbytes)
-        _compute(one, stored.address, threads, source, weights, target, memory, epilogue)
-
-    return compute
+    return Computation(_compute, one, Stored(work, buffer, plan, pointer), threads, threads * plan.nbytes)
 
 
 def _plan(work: Correlation, buffer: RowBuffer, size: int) -> Plan:

@@ -1,6 +1,6 @@
 """Geometry of a convolution on CPUs: which source pixel each tap of an output sees, and the strides of the arrays."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from math import gcd
 from typing import Any, NamedTuple
 
@@ -67,11 +67,6 @@ class Correlation(NamedTuple):
     source: ImageLayout
     weights: WeightLayout
     target: ImageLayout
-
-
-# Fills the target of a correlation, or its weights with their gradient. Arguments: byte offsets of source, weights and
-# target from the addresses of the correlation, and perhaps an epilogue.
-Computation = Callable[..., None]
 
 
 class KBlock(NamedTuple):

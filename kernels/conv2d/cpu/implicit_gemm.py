@@ -16,8 +16,8 @@ from ...cpu.packing import LINE, Matrix, clear_run, pack_slivers, store_tile
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS
 from ...cpu.stored_arguments import Stored, reading
-from ...cpu.workspace import workspace
-from .geometry import Computation, Correlation, shifted
+from .computation import Computation
+from .geometry import Correlation, shifted
 from .im2col import PixelBlock
 from .indirect_microkernel import multiply_indirect
 from .indirection import (
@@ -44,27 +44,21 @@ def plan_implicit_gemm(work: Correlation, one: Any, threads: int) -> Computation
     parts = partition(threads, pixels, work.target.channels, max(steps, 1), one.itemsize, False)
     nbytes = _workspace_nbytes(sizes, one.itemsize)
     pointer = function_pointer(_multiply_part, one, work, 0, 0, 0, 0, 0, sizes, NONE)
-    stored = Stored(work, parts, sizes, pointer)
-
-    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
-        _compute(one, stored.address, threads, source, weights, target, workspace(threads * nbytes), nbytes, epilogue)
-
-    return compute
+    return Computation(_compute, one, Stored(work, parts, sizes, pointer, nbytes), threads, threads * nbytes)
 
 
 def _workspace_nbytes(sizes: BlockSizes, size: int) -> int:
     return -(-(sizes.nbytes + indirection_nbytes(sizes.rows, TAPS, sizes.steps, sizes.columns, size)) // LINE) * LINE
 
 
-_read_stored = reading(Correlation, Partition, BlockSizes, FunctionPointer)
+_read_stored = reading(Correlation, Partition, BlockSizes, FunctionPointer, int)
 
 
 @compiled
 def _compute(
-    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, nbytes: Any,
-    epilogue: Any,
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, epilogue: Any
 ) -> None:
-    work, parts, sizes, pointer = _read_stored(stored)
+    work, parts, sizes, pointer, nbytes = _read_stored(stored)
     here = _shifted(work, source, weights, target)
     if threads == 1:
         rows, filters = work.images * work.vertical.outputs, work.target.channels

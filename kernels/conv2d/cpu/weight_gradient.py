@@ -15,8 +15,8 @@ from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS
 from ...cpu.split_k import partial_sums, reduce_partial_sums
 from ...cpu.stored_arguments import Stored, reading
-from ...cpu.workspace import workspace
-from .geometry import Computation, Correlation, shifted
+from .computation import Computation
+from .geometry import Correlation, shifted
 from .im2col import PixelBlock, gather_columns, gather_tap
 
 _part_size, _shifted = compiled(largest_part), compiled(shifted)
@@ -36,22 +36,17 @@ def plan_weight_gradient(work: Correlation, one: Any, threads: int) -> Computati
 
     dw = Matrix(0, filters, columns, work.weights.filter, size)
     pointer = function_pointer(_add_gradient, one, work, pixels, 0, 0, dw, 0, sizes)
-    stored = Stored(work, pixels, dw, parts, sizes, pointer)
-
-    def compute(source: int, weights: int, target: int) -> None:
-        _compute(one, stored.address, threads, source, weights, target, workspace(nbytes), packed)
-
-    return compute
+    return Computation(_compute, one, Stored(work, pixels, dw, parts, sizes, pointer, packed), threads, nbytes)
 
 
-_read_stored = reading(Correlation, PixelBlock, Matrix, Partition, BlockSizes, FunctionPointer)
+_read_stored = reading(Correlation, PixelBlock, Matrix, Partition, BlockSizes, FunctionPointer, int)
 
 
 @compiled
 def _compute(
-    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, packed: Any
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, _epilogue: Any
 ) -> None:
-    work, pixels, whole, parts, sizes, pointer = _read_stored(stored)
+    work, pixels, whole, parts, sizes, pointer, packed = _read_stored(stored)
     here = _shifted(work, source, weights, target)
     dw = Matrix(here.weights.address, whole.rows, whole.columns, whole.row_stride, whole.column_stride)
     if threads == 1:

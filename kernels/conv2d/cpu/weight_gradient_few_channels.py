@@ -16,8 +16,8 @@ from ...cpu.packing import Matrix, clear_run, copy_run, pack_slivers
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import ROWS, VECTORS, lanes
 from ...cpu.stored_arguments import Stored, reading
-from ...cpu.workspace import workspace
-from .geometry import Computation, Correlation, shifted
+from .computation import Computation
+from .geometry import Correlation, shifted
 from .indirect_microkernel import SHORT, STRIP, TALL, multiply_strip
 
 _part_size, _shifted = compiled(largest_part), compiled(shifted)
@@ -41,12 +41,7 @@ def plan_weight_gradient_few_channels(work: Correlation, one: Any, threads: int)
     layout = _workspace(work, one.itemsize)
 
     pointer = function_pointer(_add_gradient, one, work, 0, 0, 0, layout)
-    stored = Stored(work, layout, pointer)
-
-    def compute(source: int, weights: int, target: int) -> None:
-        _compute(one, stored.address, threads, source, weights, target, workspace(threads * layout.nbytes))
-
-    return compute
+    return Computation(_compute, one, Stored(work, layout, pointer), threads, threads * layout.nbytes)
 
 
 def _workspace(work: Correlation, size: int) -> Workspace:
@@ -79,7 +74,9 @@ _read_stored = reading(Correlation, Workspace, FunctionPointer)
 
 
 @compiled
-def _compute(like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any) -> None:
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, _epilogue: Any
+) -> None:
     work, layout, pointer = _read_stored(stored)
     here = _shifted(work, source, weights, target)
     if threads == 1:

@@ -39,16 +39,16 @@ def multiply(
     sums = (parts.steps - 1) * c.rows * c.columns * size
     memory = workspace(packed + sums)
     if threads == 1:
-        _multiply(alpha, beta, a, b, c, memory, sizes, epilogue, 0)
+        multiply_serially(alpha, beta, a, b, c, memory, sizes, epilogue, 0)
         return
-    pointer = function_pointer(_multiply, alpha, beta, a, b, c, memory, sizes, NONE, 0)
-    _multiply_on_threads(pointer, parts, alpha, beta, a, b, c, memory, memory + packed, sizes, epilogue)
+    pointer = function_pointer(multiply_serially, alpha, beta, a, b, c, memory, sizes, NONE, 0)
+    multiply_on_threads(pointer, parts, alpha, beta, a, b, c, memory, memory + packed, sizes, epilogue)
     if parts.steps > 1:
         reduce_partial_sums(parts, alpha, c, memory + packed)
 
 
 @compiled
-def _multiply_on_threads(
+def multiply_on_threads(
     pointer: Any,
     parts: Any,
     alpha: Any,
@@ -81,12 +81,12 @@ def _multiply_part(
         part_beta = alpha - alpha if split else beta
         thread_memory = memory + thread * sizes.nbytes
         call_pointer(
-            _multiply, pointer, (alpha, part_beta, left, right, target, thread_memory, sizes, epilogue, column)
+            multiply_serially, pointer, (alpha, part_beta, left, right, target, thread_memory, sizes, epilogue, column)
         )
 
 
 @compiled
-def _multiply(
+def multiply_serially(
     alpha: Any, beta: Any, a: Any, b: Any, c: Any, memory: Any, sizes: Any, epilogue: Any, first: Any
 ) -> None:
     """Compute C = alpha A B + beta C by one thread, which packs into `memory`; columns are channels from `first` on.
