@@ -111,7 +111,10 @@ def test_an_altered_choice_of_norms_is_detected() -> None:
         found["normalisations"].append(entry)
 
     def whole(raw: Json, found: Json) -> None:
-        found["whole"] = {"vendor": 1e-3, "chosen": 1e-3} if found["whole"] is None else None
+        some = any(entry["custom"] for entry in found["products"]) or any(
+            entry["chosen"] for entry in found["normalisations"]
+        )
+        found["whole"] = None if some else {"vendor": 1e-3, "chosen": 1e-3}
 
     assert any("norms and attention of the network" in line for line in altered("ensemble", invented))
     assert any("a whole step where something is custom" in line for line in altered("ensemble", whole))

@@ -94,9 +94,20 @@ def choice(whole: WholeStep | None) -> KernelChoice:
     return KernelChoice(rounds=1, products=products, normalisations=norms, whole=whole)
 
 
+@pytest.mark.parametrize(
+    ("chosen", "custom_step", "kept"),
+    [(0.9, 0.8, "custom"), (0.8, 0.9, "chosen"), (1.1, 0.9, "custom"), (0.9, None, "chosen"), (1.0, 1.0, "vendor")],
+)
+def test_the_kernels_of_the_fastest_step_are_kept(chosen: float, custom_step: float | None, kept: str) -> None:
+    found = choice(WholeStep(vendor=1.0, chosen=chosen, custom_step=custom_step))
+    assert rule.kept(found) == kept and rule.pays_off(found) == (kept != "vendor")
+    if kept == "custom":
+        assert rule.custom_share(found) == CustomShare(directions=1, normalisations=1)
+
+
 def test_shares_are_of_layers_and_zero_if_the_choice_is_not_faster() -> None:
     faster = choice(WholeStep(vendor=1.0, chosen=0.9))
     assert rule.custom_share(faster) == CustomShare(directions=6 / 11, normalisations=1 / 4)
-    for whole in (None, WholeStep(vendor=1.0, chosen=1.0)):
+    for whole in (None, WholeStep(vendor=1.0, chosen=1.0), WholeStep(vendor=1.0, chosen=1.1, custom_step=1.0)):
         assert rule.custom_share(choice(whole)) == CustomShare(directions=0, normalisations=0)
     assert rule.custom_share(None) is None

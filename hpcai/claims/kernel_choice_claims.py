@@ -11,7 +11,7 @@ from hpcai.networks.layers import BatchNorm
 from hpcai.networks.sequences import CausalAttention, RmsNorm
 from hpcai.networks.tensor_parallel import tensor_part
 from hpcai.opcount.products import layers_of
-from hpcai.record.preflight import Backward, KernelChoice
+from hpcai.record.preflight import Backward, KernelChoice, WholeStep
 from hpcai.record.training import TrainingRaw
 from hpcai.results import kernel_choice as rule
 from hpcai.results.alterations import changed, removed
@@ -80,8 +80,13 @@ def _whole(backward: Backward) -> bool:
 
 
 def _step(case: Case, raw: TrainingRaw) -> bool:
+    """In older results only where something was chosen."""
     choice = raw.preparation.kernel_choice
-    return choice is None or (choice.whole is not None) == _some(choice)
+    return choice is None or (not _some(choice) if choice.whole is None else _is_complete(choice.whole, _some(choice)))
+
+
+def _is_complete(whole: WholeStep, chosen: bool) -> bool:
+    return chosen or whole.custom_step is not None
 
 
 def _some(choice: KernelChoice) -> bool:

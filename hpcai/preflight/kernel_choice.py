@@ -64,10 +64,8 @@ def choose(
     rounds, seconds = _timed(steps, vendor_module, sites)
     products, norms = tuple(_products(sites, seconds).values()), tuple(_norms(sites, seconds))
     measured = KernelChoice(rounds=rounds, products=products, normalisations=norms, whole=None)
-    choice, custom = _by(sites, measured)
-    if any(custom.values()) or choice.normalisations:
-        measured = structs.replace(measured, whole=_whole(steps, vendor_module, choice))
-    return _chosen(sites, measured)
+    choices = {rule.CHOSEN: _by(sites, measured)[0], CUSTOM: _all_custom(sites)[0]}
+    return _chosen(sites, structs.replace(measured, whole=_whole(steps, vendor_module, choices)))
 
 
 def _by(sites: LayerSites, measured: KernelChoice) -> tuple[Choice, dict[Product, Collection[str]]]:
@@ -79,11 +77,18 @@ def _by(sites: LayerSites, measured: KernelChoice) -> tuple[Choice, dict[Product
     return _choice(sites, custom, {norm.shape for norm in measured.normalisations if norm.chosen}), custom
 
 
+def _all_custom(sites: LayerSites) -> tuple[Choice, dict[Product, Collection[str]]]:
+    """All kernels custom."""
+    custom: dict[Product, Collection[str]] = {product: product[1] for product in sites.products.values()}
+    return _choice(sites, custom, set(sites.norms.values())), custom
+
+
 def _chosen(sites: LayerSites, measured: KernelChoice) -> Chosen:
-    choice, custom = _by(sites, measured)
-    if rule.pays_off(measured):
-        return Chosen(measured, choice, custom)
-    return Chosen(measured, Choice({}, ()), dict.fromkeys(custom, ()))
+    kept = rule.kept(measured)
+    if kept == VENDOR:
+        return Chosen(measured, Choice({}, ()), dict.fromkeys(sites.products.values(), ()))
+    choice, custom = _by(sites, measured) if kept == rule.CHOSEN else _all_custom(sites)
+    return Chosen(measured, choice, custom)
 
 
 def _as_on_first(sites: LayerSites, module: Layers, comm: MPI.Comm) -> LayerSites:
@@ -195,9 +200,10 @@ def _norms(sites: LayerSites, seconds: Seconds) -> list[TimedNormalisation]:
     ]
 
 
-def _whole(steps: TimedSteps, vendor_module: Layers, choice: Choice) -> WholeStep:
-    """Seconds of a step of the whole network by the vendor and as chosen: minimum over the rounds."""
-    modules = {VENDOR: _with_kernels(vendor_module, None), "chosen": _with_kernels(vendor_module, choice)}
+def _whole(steps: TimedSteps, vendor_module: Layers, choices: Mapping[str, Choice]) -> WholeStep:
+    """Seconds of a step of the whole network by the vendor, as chosen, and all custom: minimum over the rounds."""
+    modules = {VENDOR: _with_kernels(vendor_module, None)}
+    modules |= {name: _with_kernels(vendor_module, choice) for name, choice in choices.items()}
     best = dict.fromkeys(modules, inf)
 
     def once(number: int) -> None:
@@ -205,4 +211,5 @@ def _whole(steps: TimedSteps, vendor_module: Layers, choice: Choice) -> WholeSte
             best[name] = min(best[name], steps.seconds(module))
 
     steps.rounds(once)
-    return WholeStep(**steps.of_slowest(best))
+    slowest = steps.of_slowest(best)
+    return WholeStep(vendor=slowest[VENDOR], chosen=slowest[rule.CHOSEN], custom_step=slowest[CUSTOM])

@@ -39,6 +39,7 @@ ADDED_BY_5 = frozenset(
         *("recounted_validations", "miscounted_validations", "recount"),
         *("interface", "address"),
         *("processor", "rank_bound", "bound", "first_seconds", "spot_residual", "spot_checks"),
+        "custom_step",
     }
 )
 # Fields that results of a schema lack.

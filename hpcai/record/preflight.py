@@ -144,7 +144,11 @@ class WholeStep(Record, kw_only=True):
     """A training step of the whole network."""
 
     vendor: Annotated[PositiveSeconds, about("all layers by the vendor's kernels", unit="s")]
-    chosen: Annotated[PositiveSeconds, about("with the chosen kernels", unit="s")]
+    chosen: Annotated[PositiveSeconds, about("with the kernels chosen layer by layer", unit="s")]
+    custom_step: Annotated[
+        PositiveSeconds | None,
+        about("all by custom kernels, which compute a residual block as one; null in older results", unit="s"),
+    ] = None
 
 
 class KernelChoice(Record, kw_only=True):
@@ -154,7 +158,7 @@ class KernelChoice(Record, kw_only=True):
     products: Annotated[tuple[TimedProduct, ...], about("products of convolutions and dense layers, by shape")]
     normalisations: Annotated[tuple[TimedNormalisation, ...], about("batch norms, RMS norms and attention, by shape")]
     whole: Annotated[
-        WholeStep | None, about("seconds of a step of the whole network; null where no custom kernel was faster")
+        WholeStep | None, about("a step of the whole network; null in older results where no custom kernel was faster")
     ]
 
 

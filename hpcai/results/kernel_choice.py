@@ -7,9 +7,10 @@ by the vendor's kernels from the custom operator, with one of the gradients cust
 
 from collections.abc import Collection, Iterator
 from itertools import combinations
+from math import inf
 from typing import get_args
 
-from hpcai.kernels.providers import CUSTOM
+from hpcai.kernels.providers import CUSTOM, VENDOR
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
 from hpcai.record.preflight import Backward, Direction, Forward, KernelChoice, TimedNormalisation, TimedProduct
 from hpcai.record.training_scores import CustomShare
@@ -19,6 +20,7 @@ Directions = Collection[str]
 AUTO = "auto"  # the value of KERNELS that chooses the faster kernels
 MARGIN = 0.05  # factor by which a pass must be slower by vendor kernels than with the custom kernel
 MIXED = "mixed"
+CHOSEN = "chosen"
 GRADIENTS = (INPUT_GRADIENT, WEIGHT_GRADIENT)
 _DIRECTIONS: tuple[Direction, ...] = get_args(Direction)
 
@@ -78,19 +80,29 @@ def normalised(vendor: float, custom: float) -> bool:
     return _faster(custom, vendor)
 
 
+def kept(choice: KernelChoice) -> str:
+    """The kernels of the fastest step of the whole network: the vendor's, those chosen by layer, or all custom."""
+    whole = choice.whole
+    if whole is None:
+        return VENDOR
+    taken: dict[str, float] = {VENDOR: whole.vendor, CHOSEN: whole.chosen, CUSTOM: whole.custom_step or inf}
+    return min(taken, key=lambda kernels: taken[kernels])
+
+
 def pays_off(choice: KernelChoice) -> bool:
-    """Whether the choice is kept: a step of the whole network is faster with it."""
-    return choice.whole is not None and choice.whole.chosen < choice.whole.vendor
+    """Whether some kernels become custom."""
+    return kept(choice) != VENDOR
 
 
 def custom_share(choice: KernelChoice | None) -> CustomShare | None:
     """Shares of directions and batch norms computed by custom kernels; None without KERNELS auto."""
     if choice is None:
         return None
-    kept = pays_off(choice)
+    of_all: dict[str, float] = {VENDOR: 0.0, CUSTOM: 1.0}
+    found = kept(choice)
     return CustomShare(
-        directions=_share(choice.products) if kept else 0.0,
-        normalisations=_share_of_norms(choice.normalisations) if kept else 0.0,
+        directions=of_all[found] if found in of_all else _share(choice.products),
+        normalisations=of_all[found] if found in of_all else _share_of_norms(choice.normalisations),
     )
 
 
