@@ -22,7 +22,7 @@ from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 from .cpu import grouped_plan
-from .cpu.computation import Computation
+from .cpu.computation import Computation, in_order
 from .cpu.direct import fits_direct, plan_direct
 from .cpu.geometry import (
     ArrayLayout,
@@ -100,7 +100,7 @@ def planned(
         products = [_factors(direction, *matrices) for matrices in _matrices_by_group(shape, x, w, y)]
         return partial(_multiply, products, direction, one, zero, threads)
     backwards = direction == INPUT_GRADIENT
-    return partial(_correlate, _correlations(direction, x, w, y, shape, one, threads), backwards)
+    return partial(_correlate, in_order(_correlations(direction, x, w, y, shape, one, threads), one), backwards)
 
 
 def _correlations(
@@ -146,12 +146,9 @@ def _multiply(
         multiply(one, zero, a, b, c, threads, *epilogue)
 
 
-def _correlate(
-    computations: list[Computation], backwards: bool, x: int, w: int, y: int, *epilogue: int
-) -> None:
+def _correlate(compute: Planned, backwards: bool, x: int, w: int, y: int, *epilogue: int) -> None:
     source, target = (y, x) if backwards else (x, y)
-    for compute in computations:
-        compute(source, w, target, *epilogue)
+    compute(source, w, target, *epilogue)
 
 
 def _kernel(direction: str, work: Correlation, size: int) -> Kernel:

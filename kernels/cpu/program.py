@@ -61,8 +61,12 @@ def _run(like: Any, first: Any, count: Any) -> None:
 class Program:
     """Instructions, behind rows that they refer to."""
 
-    def __init__(self, one: Any, others: Sequence[Sequence[Number]], instructions: Sequence[Sequence[Number]]) -> None:
-        """one: 1 of the type of all arrays."""
+    def __init__(
+        self, one: Any, others: Sequence[Sequence[Number]], instructions: Sequence[Sequence[Number]],
+        kept: Sequence[Any] = (),
+    ) -> None:
+        """one: 1 of the type of all arrays. kept: what has the memory that the instructions refer to, such as plans."""
+        self._kept = kept
         rows = [*others, *instructions]
         known = [number for row in rows for number in row if isinstance(number, Address)]
         self._one, self._count = one, len(instructions)

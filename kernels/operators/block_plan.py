@@ -96,6 +96,7 @@ class Rows:
         self.nbytes = 0
         self._others: list[Sequence[Number]] = []
         self._instructions: list[Sequence[Number]] = []
+        self._kept: list[Any] = []
 
     def at(self, name: str, offset: int = 0, less: str | None = None) -> Address:
         """The address of an array, or its byte offset from another one."""
@@ -116,8 +117,10 @@ class Rows:
         self._others.append(numbers)
         return Address(PROGRAM, (len(self._others) - 1) * WORDS * WORD)
 
-    def add(self, instruction: Sequence[Number]) -> None:
+    def add(self, instruction: Sequence[Number], plan: Any) -> None:
+        """plan: what has the memory that the instruction refers to."""
         self._instructions.append(instruction)
+        self._kept.append(plan)
 
     def add_product(
         self, direction: str, shape: Shape, threads: int, arrays: Sequence[Address], then: Number = epilogue.NONE
@@ -125,8 +128,8 @@ class Rows:
         """arrays: source, weights and target of what computes it."""
         for computation in on_cpu.computations(direction, shape, self._one.dtype.type, threads):
             self.nbytes = max(self.nbytes, computation.nbytes)
-            self.add(computation.instruction(*arrays, self.at("memory"), then))
+            self.add(computation.instruction(*arrays, self.at("memory"), then), computation)
 
     def named(self, result: str | None) -> Named:
-        program = Program(self._one, self._others, self._instructions)
+        program = Program(self._one, self._others, self._instructions, self._kept)
         return Named(program, tuple(self.names), self.fills, result, self.nbytes)

@@ -38,7 +38,7 @@ def forward_program(block: Plan) -> Named:
         running = (rows.at(f"mean{number}"), rows.at(f"variance{number}"), layer.norm.momentum)
         vectors = _vectors(rows, block, number)
         words = batch_norm.forward_words(stored, layer.relu, table, True, passed, vectors, running)
-        rows.add(batch_norm.instruction(False, one, words))
+        rows.add(batch_norm.instruction(False, one, words), stored)
     return rows.named(f"value{len(block.layers)}")
 
 
@@ -111,7 +111,7 @@ class Backward:
         table, _ = _place(rows, norm)
         summed, vectors = self._summed.get(value, 0), _vectors(rows, block, number)
         words = batch_norm.backward_words(stored, layer.relu, table, summed, arrays, vectors, gradients)
-        rows.add(batch_norm.instruction(True, block.one, words))
+        rows.add(batch_norm.instruction(True, block.one, words), stored)
         if layer.other is not None:
             self._pass_on(layer.other, dother or g, own or dother is not None)
         return dc

@@ -41,16 +41,13 @@ def _convolution(faulty: str, lost: Callable[[Shape], Lost]) -> Iterator[None]:
         def add_product(self: Any, direction: str, shape: Shape, threads: int, arrays: Any, *then: Any) -> None:
             genuine(self, direction, shape, threads, arrays, *then)
             if direction == faulty:
-                KEPT.append(Stored(lost(shape)))
-                self.add(losing(KEPT[-1], self._one, *arrays))
+                plan = Stored(lost(shape))
+                self.add(losing(plan, self._one, *arrays), plan)
 
         return add_product
 
     with replaced(on_cpu, "convolve", called), replaced(Rows, "add_product", written):
         yield
-
-
-KEPT: list[Stored] = []  # what programs refer to
 
 
 def last_channel_not_computed() -> Fault:

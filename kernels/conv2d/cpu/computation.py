@@ -1,13 +1,16 @@
 """A planned product: what fills the target of a correlation, or its weights with their gradient."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ...cpu.epilogue import NONE
 from ...cpu.function_pointer import FunctionPointer, function_pointer
-from ...cpu.program import PRODUCT
+from ...cpu.program import GIVEN, PRODUCT, Address, Program
 from ...cpu.stored_arguments import Stored
 from ...cpu.workspace import workspace
+
+FEW = 2  # computations that Python calls one by one: a program takes as long as two calls
 
 
 class Computation:
@@ -29,3 +32,22 @@ class Computation:
         """Its instruction; given: source, weights, target, memory and epilogue."""
         pointer: FunctionPointer = function_pointer(self._compute, self._one, 0, 0, 0, 0, 0, 0, 0)
         return *pointer, PRODUCT, self._plan.address, self._threads, *given
+
+
+def in_order(computations: Sequence[Computation], one: Any) -> Callable[..., None]:
+    """The function that calls all with the same arguments; many by a program."""
+    if len(computations) <= FEW:
+        return partial(_one_by_one, computations)
+    given = [Address(GIVEN + place) for place in range(5)]
+    program = Program(one, [], [compute.instruction(*given) for compute in computations], computations)
+    nbytes = max(compute.nbytes for compute in computations)
+
+    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
+        program.run([source, weights, target, workspace(nbytes), epilogue])
+
+    return compute
+
+
+def _one_by_one(computations: Sequence[Computation], *given: int) -> None:
+    for compute in computations:
+        compute(*given)
