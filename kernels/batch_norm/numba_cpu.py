@@ -176,7 +176,7 @@ def _forward(like: Any, words: Any) -> None:
         copy_run(floor, memory.table + MEAN * memory.apart, x, plan.channels)
         over_pixels(plan.summing, plan.threads, plan.sum_kind, type(floor)(-math.inf), layer, memory, arrays)
     compute_moments(floor, layer, memory, plan.threads)
-    _clear(floor, memory, plan.threads)
+    _clear(memory, plan.threads)
     if running_mean:
         move_running(floor, layer, running_mean, running_variance, read(0.0, rest + 3 * WORD))
     over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
@@ -185,7 +185,7 @@ def _forward(like: Any, words: Any) -> None:
 @compiled
 def _are_usable(floor: Any, layer: Any, memory: Any, threads: Any) -> Any:
     _complete(floor, memory, threads)
-    return are_near(floor, layer, memory, threads)
+    return are_near(layer, memory, threads)
 
 
 @compiled
@@ -196,9 +196,9 @@ def _complete(floor: Any, memory: Any, threads: Any) -> None:
 
 
 @compiled
-def _clear(floor: Any, memory: Any, threads: Any) -> None:
+def _clear(memory: Any, threads: Any) -> None:
     for thread in range(threads):
-        clear_sums(floor, memory.sums, thread)
+        clear_sums(memory.sums, thread)
 
 
 @compiled
@@ -227,7 +227,7 @@ def _backward(like: Any, words: Any) -> None:
     else:
         over_pixels(plan.summing, plan.threads, plan.sum_kind, floor, layer, memory, arrays)
     compute_gradients(floor, layer, memory, plan.threads, read(0, rest + WORD), read(0, rest + 2 * WORD))
-    _clear(floor, memory, plan.threads)
+    _clear(memory, plan.threads)
     over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
 
 

@@ -34,7 +34,7 @@ def block_of(sums: Any, thread: Any) -> Any:
 
 
 @compiled
-def clear_sums(like: Any, sums: Any, thread: Any) -> None:
+def clear_sums(sums: Any, thread: Any) -> None:
     """Set the sums of a thread to 0."""
     block = block_of(sums, thread)
     for place in range(sums.nbytes // DOUBLE):
@@ -64,7 +64,7 @@ def count_pixels(like: Any, sums: Any, thread: Any, nbytes: Any) -> None:
 
 
 @compiled
-def total(like: Any, sums: Any, threads: Any, place: Any) -> Any:
+def total(sums: Any, threads: Any, place: Any) -> Any:
     """A sum over all threads, none of which has begun a block: of channel `place`; second sums follow the first."""
     added = 0.0
     for thread in range(threads):

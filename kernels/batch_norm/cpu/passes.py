@@ -69,7 +69,7 @@ def sum_blocks(
     floor: Any, kind: Any, layer: Any, memory: Any, arrays: Any, first: Any, count: Any, thread: Any
 ) -> None:
     """The sums of a thread over some pixels, block by block."""
-    clear_sums(floor, memory.sums, thread)
+    clear_sums(memory.sums, thread)
     at_once, block = max(1, BLOCK // memory.apart), block_of(memory.sums, thread)
     for pixel in range(first, first + count, at_once):
         pixels, here = min(at_once, first + count - pixel), _arrays_from(arrays, pixel * memory.apart)

@@ -12,12 +12,12 @@ FAR = 64.0  # a channel's mean is far from that of the table if its square excee
 
 
 @compiled
-def are_near(like: Any, layer: Any, memory: Any, threads: Any) -> Any:
+def are_near(layer: Any, memory: Any, threads: Any) -> Any:
     """Whether all means are near those of the table, so that the sums of squares are of little more than deviations."""
     near = True
     for channel in range(layer.channels):
-        mean = total(like, memory.sums, threads, channel) / layer.pixels
-        square = total(like, memory.sums, threads, layer.channels + channel) / layer.pixels
+        mean = total(memory.sums, threads, channel) / layer.pixels
+        square = total(memory.sums, threads, layer.channels + channel) / layer.pixels
         near = near and mean * mean <= FAR * (square - mean * mean + layer.eps)
     return near
 
@@ -27,8 +27,8 @@ def compute_moments(like: Any, layer: Any, memory: Any, threads: Any) -> None:
     """Mean and variance from the sums, then the table."""
     size = bytes_of(like)
     for channel in range(layer.channels):
-        mean = total(like, memory.sums, threads, channel) / layer.pixels
-        square = total(like, memory.sums, threads, layer.channels + channel) / layer.pixels
+        mean = total(memory.sums, threads, channel) / layer.pixels
+        square = total(memory.sums, threads, layer.channels + channel) / layer.pixels
         _write(
             like, read(like, memory.table + MEAN * memory.apart + channel * size) + mean, layer.mean + channel * size
         )
@@ -69,8 +69,8 @@ def compute_gradients(like: Any, layer: Any, memory: Any, threads: Any, dweight:
     size = bytes_of(like)
     for channel in range(layer.channels):
         at = channel * size
-        plain = total(like, memory.sums, threads, channel)
-        centred = total(like, memory.sums, threads, layer.channels + channel)
+        plain = total(memory.sums, threads, channel)
+        centred = total(memory.sums, threads, layer.channels + channel)
         square = read(like, layer.variance + at) + layer.eps
         slope = read(like, layer.weight + at) / math.sqrt(square)
         _write(like, plain, dbias + at)

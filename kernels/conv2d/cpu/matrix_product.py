@@ -2,14 +2,14 @@
 
 from typing import Any
 
-from ...cpu.blocking import BlockSizes, Partition, block_sizes_for, partition
+from ...cpu.blocking import BlockSizes, Partition
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import NONE
 from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.packing import Matrix
 from ...cpu.split_k import reduce_partial_sums
 from ...cpu.stored_arguments import Stored, reading
-from ...gemm.cpu.blocked import multiply_on_threads, multiply_serially
+from ...gemm.cpu.blocked import blocking, multiply_on_threads, multiply_serially
 from .computation import Computation
 
 Order = tuple[int, int, int]  # which of source, weights and target are A, B and C
@@ -19,14 +19,10 @@ def plan_matrix_product(
     a: Matrix, b: Matrix, c: Matrix, order: Order, one: Any, threads: int, split_k: bool
 ) -> Computation:
     """C = A B of matrices given by offset; split_k: threads may share the steps of a sum, without an epilogue."""
-    parts = partition(threads, c.rows, c.columns, a.columns, one.itemsize, split_k=split_k)
-    of_part = (c.rows // parts.rows, c.columns // parts.columns, a.columns // parts.steps)
-    sizes = block_sizes_for(one.itemsize, *of_part)
-    packed = parts.rows * parts.columns * parts.steps * sizes.nbytes
+    parts, sizes, packed, nbytes = blocking(a, c, one.itemsize, threads, split_k)
     pointer = function_pointer(multiply_serially, one, one, a, b, c, 0, sizes, NONE, 0)
     plan = Stored(a, b, c, *order, parts, sizes, pointer, packed)
-    sums = (parts.steps - 1) * c.rows * c.columns * one.itemsize
-    return Computation(_compute, one, plan, threads, packed + sums)
+    return Computation(_compute, one, plan, threads, nbytes)
 
 
 _read_stored = reading(Matrix, Matrix, Matrix, int, int, int, Partition, BlockSizes, FunctionPointer, int)

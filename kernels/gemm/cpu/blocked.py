@@ -3,9 +3,17 @@
 The loops are those of Goto and van de Geijn (ACM TOMS 34, 2008) and BLIS, with split-K where C alone is too small.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
-from ...cpu.blocking import CONFLICTING, block_sizes_for, largest_part, partition, row_pitch
+from ...cpu.blocking import (
+    CONFLICTING,
+    BlockSizes,
+    Partition,
+    block_sizes_for,
+    largest_part,
+    partition,
+    row_pitch,
+)
 from ...cpu.compiled import compiled
 from ...cpu.epilogue import NONE, finish
 from ...cpu.function_pointer import call_pointer, function_pointer
@@ -25,6 +33,23 @@ DOUBLE = (
 _pitch, _part_size = compiled(row_pitch), compiled(largest_part)
 
 
+class Blocking(NamedTuple):
+    """Parts of the threads, sizes of blocks, and bytes of what is packed and of all memory, partial sums included."""
+
+    parts: Partition
+    sizes: BlockSizes
+    packed: int
+    nbytes: int
+
+
+def blocking(a: Matrix, c: Matrix, size: int, threads: int, split_k: bool) -> Blocking:
+    """How C = A B is divided, for numbers of `size` bytes; split_k: threads may share the steps of a sum."""
+    parts = partition(threads, c.rows, c.columns, a.columns, size, split_k=split_k)
+    sizes = block_sizes_for(size, c.rows // parts.rows, c.columns // parts.columns, a.columns // parts.steps)
+    packed = parts.rows * parts.columns * parts.steps * sizes.nbytes
+    return Blocking(parts, sizes, packed, packed + (parts.steps - 1) * c.rows * c.columns * size)
+
+
 def multiply(
     alpha: Any, beta: Any, a: Matrix, b: Matrix, c: Matrix, threads: int, epilogue: int = NONE
 ) -> None:
@@ -32,12 +57,8 @@ def multiply(
 
     With an epilogue, rows of C are pixels, and the contiguous numbers of a row are channels.
     """
-    size, split_k = alpha.itemsize, epilogue == NONE
-    parts = partition(threads, c.rows, c.columns, a.columns, size, split_k=split_k)
-    sizes = block_sizes_for(size, c.rows // parts.rows, c.columns // parts.columns, a.columns // parts.steps)
-    packed = parts.rows * parts.columns * parts.steps * sizes.nbytes
-    sums = (parts.steps - 1) * c.rows * c.columns * size
-    memory = workspace(packed + sums)
+    parts, sizes, packed, nbytes = blocking(a, c, alpha.itemsize, threads, epilogue == NONE)
+    memory = workspace(nbytes)
     if threads == 1:
         multiply_serially(alpha, beta, a, b, c, memory, sizes, epilogue, 0)
         return
