@@ -62,8 +62,8 @@ class CausalAttention(nn.Module):
         """x[N, S, 3 d]: queries, keys and values side by side; returns [N, S, d]."""
         samples, places, features = x.shape
         heads = x.view(samples, places, 3, features // (3 * HEAD), HEAD).permute(2, 0, 3, 1, 4)
-        queries, keys = rotated(heads[0]), rotated(heads[1])
-        found = functional.scaled_dot_product_attention(queries, keys, heads[2], is_causal=True)
+        queries, keys, values = heads.unbind()  # their gradients are stacked; those of selections are added to zeros
+        found = functional.scaled_dot_product_attention(rotated(queries), rotated(keys), values, is_causal=True)
         return found.transpose(1, 2).reshape(samples, places, features // 3)
 
     @staticmethod
