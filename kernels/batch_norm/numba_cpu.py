@@ -19,6 +19,7 @@ from ..cpu.channelwise import (
     SUM,
     SUM_WITH,
     floor,
+    floor_of,
 )
 from ..cpu.compiled import compiled
 from ..cpu.function_pointer import FunctionPointer, function_pointer
@@ -170,7 +171,7 @@ def _forward(like: Any, words: Any) -> None:
     rest = words + (HEAD + 7) * WORD
     layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, read(0.0, rest))
     running_mean, running_variance = read(0, rest + WORD), read(0, rest + 2 * WORD)
-    floor, memory, none = _floor(like, relu), workspace_at(like, table, plan.channels), x - x
+    floor, memory, none = floor_of(like, relu), workspace_at(like, table, plan.channels), x - x
     arrays = (x, other, y, none, none)
     if not (summed and _are_usable(floor, layer, memory, plan.threads)):
         copy_run(floor, memory.table + MEAN * memory.apart, x, plan.channels)
@@ -220,7 +221,7 @@ def _backward(like: Any, words: Any) -> None:
     g, x, y, dx, dother, weight, bias, mean, variance = _read_backward(words + HEAD * WORD)
     rest = words + (HEAD + 9) * WORD
     layer = Layer(plan.pixels, plan.channels, weight, bias, mean, variance, read(0.0, rest))
-    floor, memory, arrays = _floor(like, relu), workspace_at(like, table, plan.channels), (x, g, y, dx, dother)
+    floor, memory, arrays = floor_of(like, relu), workspace_at(like, table, plan.channels), (x, g, y, dx, dother)
     fill_table(floor, layer, memory)
     if summed:
         _complete(floor, memory, plan.threads)
@@ -229,11 +230,6 @@ def _backward(like: Any, words: Any) -> None:
     compute_gradients(floor, layer, memory, plan.threads, read(0, rest + WORD), read(0, rest + 2 * WORD))
     _clear(memory, plan.threads)
     over_pixels(plan.passing, plan.threads, plan.kind, floor, layer, memory, arrays)
-
-
-@compiled
-def _floor(like: Any, relu: Any) -> Any:
-    return like - like if relu else type(like)(-math.inf)
 
 
 def instruction(backwards: bool, one: Any, words: Sequence[Any]) -> tuple[Any, ...]:

@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from .compiled import compiled
 from .load_store import bytes_of, clear, read, write
-from .simd import LINE
 
 DOUBLE = 8  # bytes
 BLOCK = 2**15  # bytes of pixels of a block
@@ -20,11 +19,6 @@ class ChannelSums(NamedTuple):
     address: int
     apart: int
     nbytes: int
-
-
-def sums_at(address: int, channels: int, itemsize: int) -> ChannelSums:
-    """Sums at an address, of so many channels of numbers of `itemsize` bytes."""
-    return ChannelSums(address, channels * itemsize, 2 * channels * (itemsize + DOUBLE) + LINE)
 
 
 @compiled

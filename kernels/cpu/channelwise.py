@@ -24,6 +24,7 @@ MOMENTS, APPLY, APPLY_WITH, SUM, SUM_WITH, GRADIENT, GRADIENT_WITH, ADDED, SUM_A
 SUMS = MOMENTS, SUM, SUM_WITH, SUM_ADDED, SUM_WITH_ADDED  # passes that add to sums
 PREFETCH_DISTANCE = 1024  # bytes; beyond the end of a page, where the hardware prefetcher stops
 WIDE = 4  # vectors of channels at a time
+CACHED = 2**14  # bytes of pixels of a block of a pass, all channels of which stay in L1
 
 
 class Pixel:
@@ -61,7 +62,10 @@ class Pixel:
 
 def floor(one: Any, relu: bool) -> Any:
     """Lower bound of results, of the type of `one`: 0 with a ReLU, else -inf."""
-    return one - one if relu else -math.inf * one
+    return type(one)(0.0) if relu else type(one)(-math.inf)
+
+
+floor_of = compiled(floor)  # for compiled functions
 
 
 Formula = Callable[[Pixel, Sequence[Value]], Sequence[Value]]  # (pixel, sums so far) -> sums with this pixel

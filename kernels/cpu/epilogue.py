@@ -4,14 +4,25 @@ In evaluation it is batch norm with an addition and a ReLU: results are bit for 
 the pass. In training it takes the sums that batch norm needs, of results or of their gradients.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .channel_sums import ChannelSums, block_of, count_pixels
-from .channelwise import ADDED, APPLY, APPLY_WITH, MOMENTS, SUM, SUM_ADDED, SUM_WITH, SUM_WITH_ADDED, apply_pass
+from .channelwise import (
+    ADDED,
+    APPLY,
+    APPLY_WITH,
+    CACHED,
+    MOMENTS,
+    SUM,
+    SUM_ADDED,
+    SUM_WITH,
+    SUM_WITH_ADDED,
+    apply_pass,
+    floor_of,
+)
 from .compiled import compiled
 from .function_pointer import FunctionPointer, call_pointer, function_pointer
 from .load_store import bytes_of
@@ -20,7 +31,6 @@ from .stored_arguments import reading
 
 NONE = 0  # address of no epilogue
 NO_SUMS = ChannelSums(0, 0, 0)
-CACHED = 2**14  # bytes of results of a block of pixels, all channels of which stay in L1
 
 
 class Beside(NamedTuple):
@@ -100,7 +110,7 @@ def _run_for(one: Any) -> Callable[..., None]:
     def run(stored: Any, address: Any, pixels: Any, pitch: Any, channel: Any, channels: Any) -> None:
         (epilogue,) = _read_stored(stored)
         size, beside, sums, thread = bytes_of(one), epilogue.beside, epilogue.sums, thread_number()
-        least = one - one if epilogue.relu else type(one)(-math.inf)
+        least = floor_of(one, epilogue.relu)
         table, out = epilogue.table + channel * size, block_of(sums, thread) + channel * size
         at_once = max(1, CACHED // (channels * size))
         for pixel in range(0, pixels, at_once):

@@ -20,7 +20,7 @@ class Stored:
 
     @classmethod
     def of_numbers(cls, numbers: tuple[int, ...]) -> "Stored":
-        """Of the integers of named tuples, one after the other; takes a microsecond."""
+        """Of the integers of named tuples, one after the other."""
         stored = cls.__new__(cls)
         stored._hold(np.array(numbers, np.int64))
         return stored

@@ -5,11 +5,11 @@ from typing import Any, NamedTuple
 
 from torch import nn
 
-from ..batch_norm.cpu.passes import TABLE_ROWS
+from ..batch_norm.cpu.passes import sums_behind
 from ..conv2d import Shape
 from ..cpu import epilogue
-from ..cpu.channel_sums import ChannelSums, sums_at
-from ..cpu.program import GIVEN, PROGRAM, WORD, WORDS, ZERO, Address, Number, Program
+from ..cpu.channel_sums import ChannelSums
+from ..cpu.program import GIVEN, ZERO, Address, Number, Program, row
 from . import on_cpu
 
 Size = tuple[int, ...]
@@ -79,11 +79,11 @@ def plan(layers: tuple[Layer, ...], shapes: tuple[Shape, ...], one: Any, threads
 
 
 def norm_at(begin: int, channels: int, itemsize: int, threads: int) -> Norm:
-    """The place of a batch norm from `begin` on. The sums follow the table, as in `batch_norm.cpu.passes.Workspace`."""
-    row = channels * itemsize
-    table = begin + 2 * row
-    sums = sums_at(table + TABLE_ROWS * row, channels, itemsize)
-    return Norm(channels, begin, begin + row, table, sums, sums.address + threads * sums.nbytes)
+    """The place of a batch norm from `begin` on."""
+    vector = channels * itemsize
+    table = begin + 2 * vector
+    sums = sums_behind(table, channels, itemsize)
+    return Norm(channels, begin, begin + vector, table, sums, sums.address + threads * sums.nbytes)
 
 
 class Rows:
@@ -115,7 +115,7 @@ class Rows:
     def other(self, numbers: Sequence[Number]) -> Address:
         """Add a row, of which this is the address."""
         self._others.append(numbers)
-        return Address(PROGRAM, (len(self._others) - 1) * WORDS * WORD)
+        return row(len(self._others) - 1)
 
     def add(self, instruction: Sequence[Number], plan: Any) -> None:
         """plan: what has the memory that the instruction refers to."""

@@ -96,9 +96,7 @@ def computed_backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tup
     return backward(g, x, y, *rest)
 
 
-def backward(
-    g: Tensor, x: Tensor, y: Tensor | None, *rest: Any
-) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+def backward(g: Tensor, x: Tensor, y: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`computed_backward` where sizes and types are known to fit."""
     *vectors, eps, relu = rest
     g, x, y = _in_order(g), _in_order(x), None if y is None else _in_order(y)

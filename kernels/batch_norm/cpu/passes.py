@@ -2,15 +2,15 @@
 
 from typing import Any, NamedTuple
 
-from ...cpu.channel_sums import BLOCK, ChannelSums, add_block, block_of, clear_sums, sums_at
-from ...cpu.channelwise import ROWS, apply_pass
+from ...cpu.channel_sums import BLOCK, DOUBLE, ChannelSums, add_block, block_of, clear_sums
+from ...cpu.channelwise import CACHED, ROWS, apply_pass
 from ...cpu.compiled import compiled
 from ...cpu.function_pointer import call_pointer
 from ...cpu.load_store import bytes_of
 from ...cpu.parallel import parallel_for
+from ...cpu.simd import LINE
 
 TABLE_ROWS = len(ROWS)
-CACHED = 2**14  # bytes of pixels of a block of a pass, which stays in L1
 
 
 class Layer(NamedTuple):
@@ -35,17 +35,23 @@ class Workspace(NamedTuple):
 
 def workspace_nbytes(channels: int, itemsize: int, threads: int) -> int:
     """Bytes of a workspace."""
-    return TABLE_ROWS * channels * itemsize + threads * sums_at(0, channels, itemsize).nbytes
+    sums = sums_behind(0, channels, itemsize)
+    return sums.address + threads * sums.nbytes
 
 
-_sums_at = compiled(sums_at)
+def sums_behind(table: int, channels: int, itemsize: int) -> ChannelSums:
+    """The sums of a workspace, by the address of its table."""
+    row = channels * itemsize
+    return ChannelSums(table + TABLE_ROWS * row, row, 2 * channels * (itemsize + DOUBLE) + LINE)
+
+
+_sums_behind = compiled(sums_behind)
 
 
 @compiled
 def workspace_at(like: Any, table: Any, channels: Any) -> Workspace:
     """The workspace at an address."""
-    apart = channels * bytes_of(like)
-    return Workspace(table, apart, _sums_at(table + TABLE_ROWS * apart, channels, bytes_of(like)))
+    return Workspace(table, channels * bytes_of(like), _sums_behind(table, channels, bytes_of(like)))
 
 
 @compiled
