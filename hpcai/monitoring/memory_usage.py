@@ -41,7 +41,7 @@ class Usage:
     def __init__(self, cases: Sequence[Case], world: World, device: torch.device) -> None:
         """Loads the libraries: `cases` are not yet checked, and their data not read."""
         self._cases, self._world, self._device = cases, world, device
-        self._baseline = load(cases, device)
+        self._baseline = load(cases, device, node=(world.node.rank, world.node.size))
         self._whole_run = False
 
     def refuse(self) -> None:

@@ -1,6 +1,7 @@
 """Loads libraries and compiles kernels before memory is measured, by running a tiny training and tiny products."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib import import_module
 
 import numpy as np
@@ -19,47 +20,76 @@ from hpcai.kernels.arithmetic import INT8
 from hpcai.kernels.check import check_layer
 from hpcai.kernels.cycles.numba_cpu import ITERATIONS, burst
 from hpcai.kernels.providers import VENDOR
+from hpcai.kernels.spec import DIRECTIONS
 from hpcai.machine import memory
-from hpcai.models.module import build
-from hpcai.preflight.preconditions import preconditions
+from hpcai.models.module import Layers, build
+from hpcai.preflight.preconditions import Piece, preconditions
 from hpcai.train.optimisers import build_optimiser
 from hpcai.train.profiler import by_class, profiler
+from hpcai.train.providers import use_custom
 from hpcai.train.recipe import Recipe
 from hpcai.train.state import TrainingState
 from hpcai.train.step_elements import StepElements
 from hpcai.workloads.registry import workload
 
 SIDE, SAMPLES = 8, 4
-MANY = 40  # channels: with few of them other machine code is at work
+CHANNELS = ((1, 1), (40, 1), (64, 64))  # few, many, whole cache lines: other machine code is at work for each
+LAYERS = tuple(conv2d.Shape(1, inputs, SIDE, SIDE, outputs, (3, 3)) for inputs, outputs in CHANNELS)
 
 
-def load(cases: Sequence[Case], device: torch.device, compiled: bool = True) -> int:
+def load(cases: Sequence[Case], device: torch.device, compiled: bool = True, node: tuple[int, int] = (0, 1)) -> int:
     """Bytes of this process with all libraries loaded: the baseline of its memory.
 
     One step of a tiny network on tiny images, through the parts that every training uses; what each workload needs
-    besides; tiny products by custom kernels, unless a plan need not wait until they are `compiled`.
+    besides; tiny products by custom kernels, unless a plan need not wait until they are `compiled`. node: rank in the
+    node and its ranks, which divide the compiling.
     """
     memory.retain_freed_memory()
     trained = [case for case in cases if case.trains]
     for (_, spec), case in {(case.workload, case.dataset): case for case in trained}.items():
         source_of(case).load(spec)
-    if device.type == "cpu" and trained:
-        burst(now, ITERATIONS)
-        _normalise(any(crops(case.dataset) for case in trained))
     if any(case.split.stages > 1 for case in trained):
         import_module("torch._dynamo")  # for backward passes of stages, which are given gradients
     if trained:
-        _train(trained[0], device)
-        check_layer(conv2d.Shape(1, 1, SIDE, SIDE, 1, (3, 3)), str(device), 1)
+        _train(trained[0], device, leave)
+        check_layer(LAYERS[0], str(device), 1)
     memory.resume_collection()  # before compilation, which leaves hundreds of MiB of garbage
-    if compiled and any(map(_is_int8, trained)):
-        check_layer(conv2d.Shape(1, MANY, SIDE, SIDE, 1, (3, 3)), str(device), 1, arithmetic=INT8)
-    for section in dict.fromkeys(case.workload for case in cases):
-        custom = any(case.workload == section and case.kernels != VENDOR for case in cases if case.trains)
-        preconditions(section).load(device, compiled, custom)
+    for piece in _ordered(_pieces(cases, device, compiled), *node):
+        piece()
     memory.release_unused()
     memory.resume_collection()
     return memory.resident()
+
+
+def _ordered(pieces: list[Piece], rank: int, ranks: int) -> list[Piece]:
+    """All pieces, in another order on each rank of a node: what one compiles the others find on disk.
+
+    Two ranks begin at the same place, one of them backwards, until they meet.
+    """
+    first = len(pieces) * (rank - rank % 2) // ranks
+    ordered = pieces[first:] + pieces[:first]
+    return ordered[::-1] if rank % 2 else ordered
+
+
+def _pieces(cases: Sequence[Case], device: torch.device, compiled: bool) -> list[Piece]:
+    """Tiny work by whatever has to be loaded or compiled, but for what every training uses."""
+    trained = [case for case in cases if case.trains]
+    found: list[Piece] = []
+    if device.type == "cpu" and trained:
+        found += [partial(burst, now, ITERATIONS), partial(_normalise, any(crops(case.dataset) for case in trained))]
+    if compiled and any(map(_is_int8, trained)):
+        found.append(partial(check_layer, LAYERS[1], str(device), 1, arithmetic=INT8))
+    for section in dict.fromkeys(case.workload for case in cases):
+        custom = any(case.workload == section and case.kernels != VENDOR for case in cases if case.trains)
+        found += preconditions(section).pieces(device, compiled, custom)
+    if compiled and device.type == "cpu" and any(case.kernels != VENDOR for case in trained):
+        found += [partial(_check_custom, shape, way, device) for shape in LAYERS for way in DIRECTIONS]
+        found.append(partial(_train, trained[0], device, use_custom))
+    return found
+
+
+def _check_custom(shape: conv2d.Shape, direction: str, device: torch.device) -> None:
+    check_layer(shape, str(device), 1, (direction,), custom=(direction,))
 
 
 def compiles(cases: Sequence[Case], device: torch.device) -> bool:
@@ -101,11 +131,16 @@ def _normalise(cropped: bool) -> None:
         normalise(last.transpose(0, 3, 1, 2), factors, factors)
 
 
-def _train(case: Case, device: torch.device) -> None:
+def leave(module: Layers) -> None:
+    """Leave the layers to the vendor."""
+
+
+def _train(case: Case, device: torch.device, choose: Callable[[Layers], None]) -> None:
     import h5py  # noqa: F401
 
     graph = networks.build("resnet8", (SIDE, SIDE), 1, 2)
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    choose(module)
     recipe = Recipe.of(case.settings)
     optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
     elements = StepElements(TrainingState(module, optimiser, device), recipe.rule, 1)

@@ -115,8 +115,10 @@ def _aligned_with_all(one: Rows, others: Rows, bounds: Rows) -> Floats:
 def _terms(rows: Rows) -> Floats:
     """The numbers of each row, and their inverses, which replace divisions: float64[n, 6]."""
     terms = np.empty((len(rows), 2 * COLUMNS))
-    terms[:, :COLUMNS] = rows
-    terms[:, COLUMNS:] = 1 / (COLUMNS * np.maximum(rows, 1))
+    for row in range(len(rows)):  # as slices they would take four seconds to compile
+        for place in range(COLUMNS):
+            terms[row, place] = rows[row, place]
+            terms[row, COLUMNS + place] = 1 / (COLUMNS * max(rows[row, place], 1))
     return terms
 
 
@@ -136,7 +138,8 @@ def _aligned(rows: Floats, columns: Floats) -> float:
 def _within(rows: Floats, columns: Floats, band: int) -> float:
     """Least cost of an alignment in order within a band of diagonals."""
     costs = np.full(len(columns) + 2, np.inf)
-    costs[: band + 1] = np.arange(min(band + 1, len(costs)))
+    for place in range(min(band + 1, len(costs))):
+        costs[place] = place
     for row in range(len(rows)):
         begin, end = max(0, row - band), min(len(columns), row + band + 1)
         above = costs[begin]

@@ -16,6 +16,7 @@ from numba.core.caching import _CacheLocator as CacheLocator
 from .. import code_cache
 from ..code_cache import HERE
 from .compile_lock import CompileLock
+from .wrappers import Wrappers
 
 _njit: Any = njit
 F = TypeVar("F", bound=Callable[..., Any])
@@ -47,8 +48,9 @@ def vectorised(function: F) -> F:
 
 def _compiled(function: F, **options: Any) -> F:
     dispatcher = _njit(nogil=True, **options)(function)
+    wrappers = Wrappers(dispatcher)
     if _folder(_home(function.__code__.co_filename)) is not None:
-        dispatcher._cache = _Cache(function)
+        dispatcher._cache = _Cache(function, wrappers)
         dispatcher.compile = dispatcher._cache.releasing(dispatcher.compile)
     return cast(F, dispatcher)
 
@@ -112,8 +114,9 @@ class _Cache(FunctionCache):
 
     _impl_class = _Code
 
-    def __init__(self, function: Any) -> None:
+    def __init__(self, function: Any, wrappers: Wrappers) -> None:
         super().__init__(function)
+        self._wrappers = wrappers
         base, stamp = self._impl.filename_base, self._impl.locator.get_source_stamp()
         self._cache_file = _Files(self.cache_path, base, stamp)
         self._lock = CompileLock(f"{self.cache_path} {base}")
@@ -147,6 +150,9 @@ class _Cache(FunctionCache):
     def save_overload(self, sig: Any, data: Any) -> None:
         with suppress(OSError):
             super().save_overload(sig, data)
+
+    def _index_key(self, sig: Any, codegen: Any) -> tuple[Any, ...]:
+        return (*super()._index_key(sig, codegen), self._wrappers.wanted)
 
 
 def _home(file: str) -> Path:

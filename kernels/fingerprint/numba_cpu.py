@@ -71,7 +71,9 @@ def _note(
         if still:
             marks[STILL, tensor] += 1
             marks[LAST, tensor] = step
-            kept[:, tensor] = now[:, tensor]
+            for kind in range(len(now)):  # as a slice it would take four seconds to compile
+                for place in range(ELEMENTS):
+                    kept[kind, tensor, place] = now[kind, tensor, place]
 
 
 @compiled

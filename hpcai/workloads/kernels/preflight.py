@@ -1,6 +1,7 @@
 """Preconditions of `[kernels]`: networks that can be built, and compiled custom kernels."""
 
 from contextlib import suppress
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,30 +14,32 @@ from hpcai.kernels.spec import DIRECTIONS, DTYPES, INPUT_GRADIENT, S, Spec, T
 from hpcai.kernels.verify import drawn
 from hpcai.opcount import products
 from hpcai.opcount.ceilings import COPY, FMA_PEAK, Ceiling, ceilings
-from hpcai.preflight.library_loading import MANY, SIDE
-from hpcai.preflight.preconditions import Preconditions
+from hpcai.preflight.library_loading import LAYERS, SIDE
+from hpcai.preflight.preconditions import Piece, Preconditions
 
 
 def _check(case: Case, dataset: Any) -> None:
     products.requested(case)  # builds the networks
 
 
-def _load(device: torch.device, compiled: bool, custom: bool) -> None:
+def _pieces(device: torch.device, compiled: bool, custom: bool) -> list[Piece]:
     """Compile custom kernels in all measured types and directions."""
     if not compiled:
-        return
-    matrices = gemm.Shape(SIDE, SIDE, SIDE)
-    layers = [conv2d.Shape(1, channels, SIDE, SIDE, 1, (3, 3)) for channels in (1, MANY)]
+        return []
+    matrices, types = gemm.Shape(SIDE, SIDE, SIDE), [name for name, kinds in DTYPES.items() if not kinds.on_gpus]
+    pieces = (
+        *(partial(_product, gemm.SPEC, matrices, direction, "fp32", device) for direction in DIRECTIONS),
+        *(partial(_product, gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device) for dtype in types),
+        *(partial(_ceiling, ceiling, device) for ceiling in ceilings(device.type == "cuda")),
+        *(partial(_product, conv2d.SPEC, layer, way, "fp32", device) for layer in LAYERS for way in DIRECTIONS),
+    )
+    return [partial(_where_available, piece) for piece in pieces]
+
+
+def _where_available(piece: Piece) -> None:
+    """Nothing where a type has native instructions, or lacks some, so that there is no kernel."""
     with suppress(Unavailable):
-        for dtype in (name for name, kinds in DTYPES.items() if not kinds.on_gpus):
-            _product(gemm.SPEC, matrices, INPUT_GRADIENT, dtype, device)
-        for direction in DIRECTIONS:
-            _product(gemm.SPEC, matrices, direction, "fp32", device)
-            for layer in layers:
-                _product(conv2d.SPEC, layer, direction, "fp32", device)
-    for ceiling in ceilings(device.type == "cuda"):
-        with suppress(Unavailable):  # of one type: other types may have native instructions
-            _ceiling(ceiling, device)
+        piece()
 
 
 def _ceiling(ceiling: Ceiling, device: torch.device) -> None:
@@ -61,4 +64,4 @@ def _call(kernel: Spec[T], shape: T, direction: str, data: Any, device: torch.de
         way.call()
 
 
-PRECONDITIONS = Preconditions(check=_check, load=_load)
+PRECONDITIONS = Preconditions(check=_check, pieces=_pieces)

@@ -7,7 +7,7 @@ import torch
 from hpcai import networks
 from hpcai.errors import InputError
 from hpcai.inputfile import Case
-from hpcai.preflight.preconditions import Preconditions
+from hpcai.preflight.preconditions import Piece, Preconditions
 
 ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # a recorded search ends with its trials as well
 SIDE = 8  # pixels
@@ -18,12 +18,16 @@ def _check(case: Case, dataset: Any) -> None:
         raise InputError(f"a search that never ends; allowed: one of {', '.join(ENDS)} above 0")
 
 
-def _load(device: torch.device, compiled: bool, custom: bool) -> None:
+def _pieces(device: torch.device, compiled: bool, custom: bool) -> list[Piece]:
     """Compile the edit distance of networks; only searches need it."""
+    return [_measure_distance]
+
+
+def _measure_distance() -> None:
     from hpcai.search.edit_distance import distances, features, packed
 
     known = features(networks.build("resnet8", (SIDE, SIDE), 1, 2))
     distances(known, packed([known]))
 
 
-PRECONDITIONS = Preconditions(check=_check, load=_load)
+PRECONDITIONS = Preconditions(check=_check, pieces=_pieces)

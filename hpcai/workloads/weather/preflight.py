@@ -1,5 +1,7 @@
 """Preconditions of detectors: frames with boxes, and custom kernels of regions."""
 
+from functools import partial
+
 import numpy as np
 import torch
 
@@ -11,7 +13,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.models.build import build
 from hpcai.models.detection import regions
-from hpcai.preflight.preconditions import Preconditions
+from hpcai.preflight.preconditions import Piece, Preconditions
 
 
 def _check(case: Case, dataset: Weather) -> None:
@@ -30,10 +32,14 @@ def _refusal(case: Case, device: torch.device) -> str:
     return regions.refusal(device)
 
 
-def _load(device: torch.device, compiled: bool, custom: bool) -> None:
-    """Train and evaluate a tiny detector on generated fields; only detectors need their kernels."""
-    if regions.refusal(device):  # reported where cases are checked
-        return
+def _pieces(device: torch.device, compiled: bool, custom: bool) -> list[Piece]:
+    """Train and evaluate a tiny detector; only detectors need their kernels."""
+    refused = regions.refusal(device)  # reported where cases are checked
+    return [] if refused else [partial(_detect, device)]
+
+
+def _detect(device: torch.device) -> None:
+    """A step and an evaluation on generated fields."""
     from hpcai.data.weather.generated import LEAST
     from hpcai.data.weather.weather_loader import Loader
     from hpcai.detections.detection_tables import used
@@ -49,4 +55,4 @@ def _load(device: torch.device, compiled: bool, custom: bool) -> None:
     fused([rows[0], rows[0]])
 
 
-PRECONDITIONS = Preconditions(_check, _refusal, _load)
+PRECONDITIONS = Preconditions(_check, _refusal, _pieces)
