@@ -1,4 +1,4 @@
-"""Convolutions in groups that divide a vector: which layers, tiles and taps, memory accesses, and planted faults."""
+"""Convolutions in groups that divide or fill vectors: layers, tiles and taps, memory accesses, and planted faults."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from provider_results import results_of
 
 from hpcai.kernels.check import check, draw
 from hpcai.kernels.conv2d import Shape, numba_cpu
-from hpcai.kernels.conv2d.cpu import grouped_plan, grouped_weight_gradient
+from hpcai.kernels.conv2d.cpu import grouped_plan, grouped_weight_gradient, whole_group_microkernel
 from hpcai.kernels.conv2d.cpu.geometry import Axis, forward_axis, gradient_phases
 from hpcai.kernels.conv2d.cpu.grouped_gradient_microkernel import widths
 from hpcai.kernels.conv2d.cpu.grouped_microkernel import GROUPS, SUMS, heights
@@ -23,6 +24,9 @@ from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADI
 LANES = HOST.nbytes // 4
 DEPTH_WISE = Shape(2, 3 * LANES, 9, 15, 3 * LANES, (3, 3), (1, 1), (1, 1), (1, 1), 3 * LANES)
 OF_FOUR = replace(DEPTH_WISE, groups=3 * LANES // 4)
+OF_A_VECTOR = replace(DEPTH_WISE, groups=3)
+OF_TWO_VECTORS = replace(DEPTH_WISE, channels=4 * LANES, filters=4 * LANES, groups=2)
+SHAPES = {"depth-wise": DEPTH_WISE, "of four": OF_FOUR, "of a vector": OF_A_VECTOR, "of two vectors": OF_TWO_VECTORS}
 
 
 @pytest.mark.parametrize(
@@ -30,7 +34,9 @@ OF_FOUR = replace(DEPTH_WISE, groups=3 * LANES // 4)
     [
         ({}, True),
         ({"groups": 3 * LANES // 4}, True),
-        ({"groups": 3}, LANES <= 8),  # a group is a vector: of at most eight channels
+        ({"groups": 3}, True),  # a group is a vector
+        ({"channels": 6 * LANES, "filters": 6 * LANES, "groups": 3}, True),  # two vectors
+        ({"channels": 9 * LANES, "filters": 9 * LANES, "groups": 3}, False),  # three
         ({"groups": 1}, False),
         ({"filters": 6 * LANES}, False),
         ({"channels": LANES - 1, "filters": LANES - 1, "groups": LANES - 1}, False),
@@ -38,7 +44,7 @@ OF_FOUR = replace(DEPTH_WISE, groups=3 * LANES // 4)
     ],
     ids=str,
 )
-def test_groups_that_divide_a_vector_are_computed_together(change: dict[str, Any], so: bool) -> None:
+def test_groups_that_divide_or_fill_vectors_are_computed_together(change: dict[str, Any], so: bool) -> None:
     assert applies(replace(DEPTH_WISE, **change), 4) == so
 
 
@@ -48,6 +54,35 @@ def test_sums_of_tiles_fit_the_registers_or_are_those_of_one_pixel(group: int) -
         assert all(height * vectors * group <= SUMS for height in heights(vectors, group)[:-1])
         assert all(taps * vectors * group <= SUMS for taps in widths(vectors, group)[:-1])
         assert heights(vectors, group)[-1] == widths(vectors, group)[-1] == 1
+
+
+@pytest.mark.parametrize("vectors", whole_group_microkernel.VECTORS)
+def test_sums_of_whole_groups_fit_the_registers_and_hide_the_latency(vectors: int) -> None:
+    for height in whole_group_microkernel.HEIGHTS:
+        sums = height * vectors * whole_group_microkernel.sums_of_pixel(height, vectors)
+        assert 8 <= sums <= whole_group_microkernel.SUMS <= HOST.count - 4
+
+
+@pytest.mark.parametrize("direction", DIRECTIONS)
+@pytest.mark.parametrize("window", [((1, 1), (1, 1), (0, 0), (1, 1)), ((5, 5), (2, 2), (2, 2), (1, 1)),
+                                    ((3, 2), (1, 3), (2, 0), (2, 1))], ids=str)  # fmt: skip
+@pytest.mark.parametrize("kind", ["float32", "float64"])
+@pytest.mark.parametrize("vectors", whole_group_microkernel.VECTORS)
+def test_whole_groups_give_the_gradients_of_torch(vectors: int, kind: str, window: Any, direction: str) -> None:
+    group = vectors * HOST.nbytes // np.dtype(kind).itemsize
+    shape = Shape(3, 3 * group, 7, 10, 3 * group, *window, 3)
+    x, w, g = (
+        torch.randint(-4, 5, size).to(getattr(torch, kind)).requires_grad_() for size in (shape.x, shape.w, shape.y)
+    )
+    y = torch.conv2d(x, w, None, *window[1:], shape.groups)
+    y.backward(g)
+    expected = {FORWARD: y, INPUT_GRADIENT: x.grad, WEIGHT_GRADIENT: w.grad}[direction]
+    one, other = {FORWARD: (x, w), INPUT_GRADIENT: (g, w), WEIGHT_GRADIENT: (x, g)}[direction]
+    assert expected is not None
+    result = np.full(expected.permute(0, 2, 3, 1).shape, np.nan, kind)
+    operands = (each.detach().permute(0, 2, 3, 1).contiguous().numpy() for each in (one, other))
+    getattr(numba_cpu, direction)(*operands, result, shape)
+    assert np.array_equal(result, expected.detach().permute(0, 2, 3, 1).numpy())  # of small integers, exact
 
 
 @pytest.mark.parametrize("allowed", [[6, 5, 3, 1], [3, 1], [1]], ids=str)
@@ -81,7 +116,9 @@ def test_runs_see_exactly_the_taps_that_lie_in_the_image(axis: Axis) -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
-@pytest.mark.parametrize("shape", [DEPTH_WISE, OF_FOUR, replace(DEPTH_WISE, stride=(2, 2))], ids=str)
+@pytest.mark.parametrize(
+    "shape", [*SHAPES.values(), replace(DEPTH_WISE, stride=(2, 2)), replace(OF_A_VECTOR, stride=(2, 2))], ids=str
+)
 def test_memory_around_results_is_not_written(shape: Shape, threads: int) -> None:
     data = draw(shape, 3)
     x, w, g = (np.ascontiguousarray(tensor.transpose(0, 2, 3, 1)) for tensor in data)
@@ -98,7 +135,7 @@ def test_memory_around_results_is_not_written(shape: Shape, threads: int) -> Non
 
 
 def test_results_do_not_depend_on_threads_but_for_the_order_of_sums() -> None:
-    for shape in (DEPTH_WISE, OF_FOUR):
+    for shape in SHAPES.values():
         data = draw(shape, 1)
         first = results_of(numba_cpu, data, shape, "cpu", DIRECTIONS, threads=2)
         for _ in range(20):
@@ -142,7 +179,7 @@ FAULTS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [
 NAMES = [f"{module.__name__.split('.')[-1]}-{fault.__name__}" for module, _, fault, _ in FAULTS]
 
 
-@pytest.mark.parametrize("shape", [DEPTH_WISE, OF_FOUR], ids=["depth-wise", "four channels a group"])
+@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
 @pytest.mark.parametrize(("module", "name", "fault", "found_in"), FAULTS, ids=NAMES)
 def test_planted_faults_are_detected(
     module: Any, name: str, fault: Any, found_in: set[str], shape: Shape, monkeypatch: pytest.MonkeyPatch

@@ -1,4 +1,4 @@
-"""Convolution in groups that divide a vector, depth-wise layers among them: forward pass and input gradient.
+"""Convolution in groups that divide or fill vectors, depth-wise layers among them: forward pass and input gradient.
 
 Pixels are read where they lie. Blocks of channels of some rows, which stay in the cache, are computed one after the
 other. Threads divide the output rows.
@@ -17,8 +17,9 @@ from ...spec import FORWARD
 from .. import Shape
 from .geometry import ArrayLayout, WeightLayout, weights
 from .grouped_microkernel import ENTRY, multiply_pixels, prefetch_read, prefetch_write
-from .grouped_plan import TILE, forward_plan, input_gradient_plan, rows_of, taps_inside
+from .grouped_plan import TILE, forward_plan, input_gradient_plan, is_whole, rows_of, taps_inside
 from .grouped_weights import pack, packed_nbytes
+from .whole_group_microkernel import multiply_whole
 
 TOGETHER = 8  # blocks of channels computed one after the other in a tile
 _part_size = compiled(largest_part)
@@ -103,11 +104,18 @@ def _compute_row(
         for block in range(begin, end, layer.block):
             at = min(block, layer.nbytes - layer.block)
             _prefetch(rows, x + at, y + at, height, phase == 0)
-            multiply_pixels(
-                like, layer.group, layer.vectors, height, x + at, rows.apart, entries, taps * across, w, y + at,
-                rows.target_pixel,
-            )
+            _multiply(like, layer, height, x + at, rows.apart, entries, taps * across, w, y + at, rows.target_pixel)
             w += apart
+
+
+@compiled
+def _multiply(
+    like: Any, layer: Any, height: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any, pixel: Any
+) -> None:
+    if is_whole(like, layer):
+        multiply_whole(like, layer.vectors, height, x, apart, entries, count, w, y, pixel)
+    else:
+        multiply_pixels(like, layer.group, layer.vectors, height, x, apart, entries, count, w, y, pixel)
 
 
 @compiled

@@ -1,8 +1,7 @@
 """Micro-kernels of the weight gradient in groups that divide a vector: the sums of some taps stay in registers.
 
 The sums are those of grouped_microkernel.py: in sum r, lane l is the product of channel l with the gradient of the
-filter r lanes further on in its group. Where a group fills the vector, nothing is rotated: in sum r, lane l is the
-product of channel r with the gradient of filter l.
+filter r lanes further on in its group.
 """
 
 from collections.abc import Sequence
@@ -33,7 +32,7 @@ def _taps_of(taps: int, vectors: int, group: int) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, like)
             _, x, steps, apart, g, pixels, rows, count, out = arguments
-            if taps not in widths(vectors, group) or code.lanes % group:
+            if taps not in widths(vectors, group) or code.lanes % group or code.lanes == group:
                 return context.get_dummy_value()  # never called
             (x_down, x_right), (g_down, g_right) = (
                 [builder.extract_value(pair, place) for place in (0, 1)] for pair in (steps, pixels)
@@ -71,21 +70,18 @@ def _taps_of(taps: int, vectors: int, group: int) -> Any:
 
 
 def _gradients(code: Code, given: Value, vectors: int, group: int) -> list[Value]:
-    """The factors of the sums of a tap: the gradient of a pixel, rotated unless a group fills the vector."""
+    """The factors of the sums of a tap: the gradient of a pixel, rotated."""
     loaded = [code.load(given, place * HOST.nbytes) for place in range(vectors)]
-    turns = 1 if group == code.lanes else group
-    return [rotated(code, vector, turns, turn % turns) for vector in loaded for turn in range(group)]
+    return [rotated(code, vector, group, turn) for vector in loaded for turn in range(group)]
 
 
 def _added(code: Code, x: Value, factors: Sequence[Value], sums: Sequence[Value], group: int) -> list[Value]:
     """Add the products of a pixel under a tap."""
-    places = range(len(factors))
-    if group == code.lanes:
-        seen = [code.broadcast(x, place * code.itemsize) for place in places]
-    else:
-        loaded = [code.load(x, place * HOST.nbytes) for place in range(len(factors) // group)]
-        seen = [loaded[place // group] for place in places]
-    return [code.multiply_add(seen[place], factors[place], sums[place]) for place in places]
+    seen = [code.load(x, place * HOST.nbytes) for place in range(len(factors) // group)]
+    return [
+        code.multiply_add(seen[place // group], factor, total)
+        for place, (factor, total) in enumerate(zip(factors, sums, strict=True))
+    ]
 
 
 _five, _three, _one = (_taps_of(taps, 2, 1) for taps in (*TAPS, 1))

@@ -17,7 +17,7 @@ from ...cpu.compiled import compiled
 from ...cpu.microkernel import WORD, zero_sums
 from ...cpu.simd import HOST, I8, I64, Code, Value, Vectors, instruction
 
-GROUPS = (1, 2, 4, 8)  # channels of a group
+GROUPS = (1, 2, 4, 8)  # channels of a group that is a part of a vector
 SUMS = HOST.count - 4  # vectors of sums of a tile, in registers
 ENTRY = 2  # 64-bit words
 HEIGHTS = (6, 5, 3)  # pixels of a tile, where the sums of so many fit; there are tiles of one pixel besides
@@ -46,7 +46,7 @@ def _pixels_of(height: int, vectors: int, group: int) -> Any:
         def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
             code = Code(builder, like)
             _, x, apart, entries, count, w, y, pixel = arguments
-            if height not in heights(vectors, group) or code.lanes % group:
+            if height not in heights(vectors, group) or code.lanes % group or code.lanes == group > 1:
                 return context.get_dummy_value()  # never called
             first = [builder.add(x, builder.mul(apart, I64(place))) for place in range(height)]
 

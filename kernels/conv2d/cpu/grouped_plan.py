@@ -1,4 +1,4 @@
-"""Plan of a convolution in groups that divide a vector: which pixels see which taps, as tables for compiled code.
+"""Plan of a convolution in groups that divide or fill vectors: which pixels see which taps, as tables.
 
 Neighbouring pixels of a row that see the same taps, those that do not lie in the padding, form a run, and runs are
 divided into tiles. So padding costs no operation and no copy.
@@ -11,12 +11,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...cpu.compiled import compiled
-from ...cpu.load_store import read
+from ...cpu.load_store import bytes_of, read
 from ...cpu.microkernel import WORD
+from ...cpu.packing import LINE as VECTOR
 from ...cpu.simd import HOST
 from .. import Shape
 from .geometry import ArrayLayout, Axis, ImageLayout, Phase, forward_axis, gradient_phases, images
 from .grouped_microkernel import GROUPS, heights
+from .whole_group_microkernel import HEIGHTS as WHOLE_HEIGHTS
+from .whole_group_microkernel import VECTORS as WHOLE
 
 
 class Run(NamedTuple):
@@ -75,15 +78,29 @@ TILE_COST = 2  # of a tile, in pixels
 
 
 def applies(shape: Shape, size: int) -> bool:
-    """Whether groups have as many filters as channels, which divide a vector, and all channels fill one."""
+    """Whether groups have as many filters as channels, which divide a vector or fill one or two; none is half empty."""
     lanes, group = HOST.nbytes // size, shape.channels // shape.groups
     alike = shape.channels == shape.filters and shape.groups > 1
-    return alike and group in GROUPS and lanes % group == 0 and shape.channels >= lanes
+    divides = group in GROUPS and lanes % group == 0
+    return alike and shape.channels >= lanes and (divides or group in (lanes * vectors for vectors in WHOLE))
 
 
 def vectors_of(channels: int, group: int, size: int) -> int:
-    """Vectors of channels of a tile: two for depth-wise layers that have them."""
-    return 2 if group == 1 and channels * size >= 2 * HOST.nbytes else 1
+    """Vectors of channels of a tile: those of a group, or one; two for depth-wise layers that have them."""
+    if group == 1:
+        return 2 if channels * size >= 2 * HOST.nbytes else 1
+    return max(1, group * size // HOST.nbytes)
+
+
+def heights_of(vectors: int, group: int, size: int) -> Sequence[int]:
+    """Heights of the tiles of a layer."""
+    return WHOLE_HEIGHTS if group * size >= HOST.nbytes else heights(vectors, group)
+
+
+@compiled
+def is_whole(like: Any, layer: Any) -> Any:
+    """Whether a group of the layer fills vectors."""
+    return layer.group * bytes_of(like) >= VECTOR
 
 
 def runs(axis: Axis) -> Iterator[Run]:
@@ -148,9 +165,9 @@ def _plan(direction: _Direction, shape: Shape, size: int) -> Plan:
         group, vectors, vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1], shape.batch,
         rows, len(phases), source.image, target.image,
     )
-    table = [0] * (len(phases) * ROWS)
+    table, allowed = [0] * (len(phases) * ROWS), heights_of(vectors, group, size)
     for place, (down, right) in enumerate(phases):
-        table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, heights(vectors, group))
+        table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, allowed)
     return Plan(layer, np.array(table, np.int64))
 
 

@@ -1,4 +1,4 @@
-"""Weight gradient in groups that divide a vector, depth-wise layers among them.
+"""Weight gradient in groups that divide or fill vectors, depth-wise layers among them.
 
 Blocks of channels of some rows, which stay in the cache, are read once for each row of taps. Threads divide the output
 rows, and their sums are added at the end.
@@ -23,9 +23,10 @@ from .. import Shape
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
 from .grouped_microkernel import prefetch_read
-from .grouped_plan import runs, vectors_of
+from .grouped_plan import is_whole, runs, vectors_of
 from .grouped_weights import unpack
 from .im2col import valid_outputs
+from .whole_group_microkernel import accumulate_whole
 
 PIECE = 5  # 64-bit words
 _part_size = compiled(largest_part)
@@ -59,7 +60,8 @@ def plan_grouped_weight_gradient(
     source, given, own = images(x, 0, 1), images(y, 0, 1), weights(w, 0, 1)
     group = shape.channels // shape.groups
     vectors = vectors_of(shape.channels, group, x.itemsize)
-    table = np.array([*_pieces(horizontal, source, given, widths(vectors, group))], np.int64)
+    allowed = [1] if group * x.itemsize >= HOST.nbytes else widths(vectors, group)
+    table = np.array([*_pieces(horizontal, source, given, allowed)], np.int64)
     layer = _layer(shape, group, vectors, len(table) // PIECE, source, given, x.itemsize)
 
     def compute(x: int, w: int, y: int) -> None:
@@ -157,9 +159,12 @@ def _add_row_of_taps(
         x, shift, count = from_ + read(0, piece), read(0, piece + WORD), read(0, piece + 2 * WORD)
         tap, taps = read(0, piece + 3 * WORD), read(0, piece + 4 * WORD)
         out = sums + (down * layer.across + tap) * layer.group * layer.block
-        accumulate_taps(
-            like, layer.group, layer.vectors, taps, x, steps, apart, g + shift, pixels, end - begin, count, out
-        )
+        if is_whole(like, layer):
+            accumulate_whole(like, layer.vectors, x, steps, g + shift, pixels, end - begin, count, out)
+        else:
+            accumulate_taps(
+                like, layer.group, layer.vectors, taps, x, steps, apart, g + shift, pixels, end - begin, count, out
+            )
 
 
 @compiled
