@@ -165,7 +165,7 @@ def taps_exchanged(*arguments: Any, genuine: Any = grouped_plan._entries) -> Ite
 
 def a_piece_twice(*arguments: Any, genuine: Any = grouped_weight_gradient._pieces) -> Iterator[int]:
     words = [*genuine(*arguments)]
-    yield from words + words[: grouped_weight_gradient.PIECE]
+    yield from words + words[-grouped_weight_gradient.PIECE :]
 
 
 FAULTS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [

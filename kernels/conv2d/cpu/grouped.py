@@ -21,7 +21,6 @@ from .grouped_plan import TILE, forward_plan, input_gradient_plan, is_whole, row
 from .grouped_weights import pack, packed_nbytes
 from .whole_group_microkernel import multiply_whole
 
-TOGETHER = 8  # blocks of channels computed one after the other in a tile
 _part_size = compiled(largest_part)
 
 
@@ -76,13 +75,17 @@ def _compute_rows(
     """Some output rows, counted through all images, by one thread."""
     pack(like, layer, w, across, backwards, memory)
     apart = layer.taps * layer.group * layer.block
-    for row in range(first, first + count):
+    row, end = first, first + count
+    while row < end:
         image, output = divmod(row, layer.rows)
+        rows = min(layer.strip, end - row, layer.rows - output)
         seen, made = source + image * layer.source_image, target + image * layer.target_image
-        for begin in range(0, layer.nbytes, TOGETHER * layer.block):
+        for begin in range(0, layer.nbytes, layer.together * layer.block):
             packed = memory + begin // layer.block * apart
-            for phase in range(layer.phases):
-                _compute_row(like, layer, table, phase, output, begin, seen, made, packed)
+            for down in range(output, output + rows):
+                for phase in range(layer.phases):
+                    _compute_row(like, layer, table, phase, down, begin, seen, made, packed)
+        row += rows
 
 
 @compiled
@@ -96,7 +99,7 @@ def _compute_row(
     first, taps = taps_inside(rows, row)
     seen = source + (row * rows.stride + rows.start) * rows.source_row
     made = target + rows.target + row * rows.target_row
-    end, apart = min(layer.nbytes, begin + TOGETHER * layer.block), layer.taps * layer.group * layer.block
+    end, apart = min(layer.nbytes, begin + layer.together * layer.block), layer.taps * layer.group * layer.block
     for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
         x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
         entries, across, w = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD), packed

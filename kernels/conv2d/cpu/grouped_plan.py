@@ -6,10 +6,12 @@ divided into tiles. So padding costs no operation and no copy.
 
 from collections.abc import Iterator, Sequence
 from itertools import product
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...cpu.blocking import caches
 from ...cpu.compiled import compiled
 from ...cpu.load_store import bytes_of, read
 from ...cpu.microkernel import WORD
@@ -36,7 +38,7 @@ class Layer(NamedTuple):
 
     group: channels of a group. vectors: of a block of channels, `block` bytes. nbytes: of all channels. taps: of a
     filter. rows: of outputs of an image, in the phase that has most. phases: entries of the table. source, target: from
-    image to image.
+    image to image. strip: rows of outputs that are computed block by block, `together` blocks at a time.
     """
 
     group: int
@@ -49,6 +51,8 @@ class Layer(NamedTuple):
     phases: int
     source_image: int
     target_image: int
+    strip: int
+    together: int
 
 
 class Rows(NamedTuple):
@@ -75,6 +79,7 @@ class Rows(NamedTuple):
 
 ROWS, TILE = len(Rows._fields), 5  # 64-bit words
 TILE_COST = 2  # of a tile, in pixels
+TOGETHER = 8  # blocks of channels computed one after the other in a tile, at most
 
 
 def applies(shape: Shape, size: int) -> bool:
@@ -163,12 +168,25 @@ def _plan(direction: _Direction, shape: Shape, size: int) -> Plan:
     vectors, rows = vectors_of(shape.channels, group, size), max(down.axis.outputs for down, _ in phases)
     layer = Layer(
         group, vectors, vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1], shape.batch,
-        rows, len(phases), source.image, target.image,
+        rows, len(phases), source.image, target.image, *_blocking(direction, vectors * HOST.nbytes),
     )
     table, allowed = [0] * (len(phases) * ROWS), heights_of(vectors, group, size)
     for place, (down, right) in enumerate(phases):
         table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, allowed)
     return Plan(layer, np.array(table, np.int64))
+
+
+def _blocking(direction: _Direction, block: int) -> tuple[int, int]:
+    """Rows of outputs that are computed block by block, and blocks that are computed together in each.
+
+    Images that stay in L2 are read by as many blocks at a time as fit L1, others by many, which reads longer runs.
+    """
+    l1, l2, source = caches()[1], caches()[2], direction.source
+    if source.image > l2 // 2:
+        return 1, TOGETHER
+    down = max((down.axis for down, _ in direction.phases), key=attrgetter("taps"))
+    rows = l2 // 4 // (down.stride * source.row + direction.target.row)
+    return max(1, rows), max(1, min(TOGETHER, l1 // (down.taps * source.row // source.pixel * block)))
 
 
 def _rows(

@@ -1,6 +1,6 @@
 """Weight gradient in groups that divide or fill vectors, depth-wise layers among them.
 
-Blocks of channels of some rows, which stay in the cache, are read once for each row of taps. Threads divide the output
+Blocks of channels of some pixels, which stay in the cache, are read once for each row of taps. Threads divide the output
 rows, and their sums are added at the end.
 """
 
@@ -23,12 +23,13 @@ from .. import Shape
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
 from .grouped_microkernel import prefetch_read
-from .grouped_plan import is_whole, runs, vectors_of
+from .grouped_plan import Run, is_whole, runs, vectors_of
 from .grouped_weights import unpack
 from .im2col import valid_outputs
 from .whole_group_microkernel import accumulate_whole
 
-PIECE = 5  # 64-bit words
+PIECE = 6  # 64-bit words
+WIDE = 8  # outputs of a row at a time, which the rows of taps find in L1, and whose successors are prefetched meanwhile
 _part_size = compiled(largest_part)
 
 
@@ -83,22 +84,34 @@ def _layer(
 ) -> Layer:
     block, nbytes, taps = vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1]
     packed = -(-(-(-nbytes // block) * taps * group * block) // LINE) * LINE
-    down = shape.stride[0]
-    in_l1 = caches()[1] // 2 // (block * (down * shape.width + shape.y[3]))
+    down, right = shape.stride
+    in_l1 = caches()[1] // 2 // (block * min(WIDE, shape.y[3]) * (down * right + 1))
     in_l2 = caches()[2] // 4 // (down * source.row + given.row)
     strip = max(1, min(in_l1, in_l2, shape.y[2]))
     return Layer(group, vectors, block, nbytes, taps, shape.kernel[1], shape.batch, pieces, strip, packed)
 
 
 def _pieces(axis: Axis, source: ImageLayout, given: ImageLayout, allowed: Sequence[int]) -> Iterator[int]:
-    """Runs of outputs by neighbouring taps: offsets of what is seen and of the gradient, outputs, first tap, taps."""
+    """Neighbouring outputs, piece by piece of the taps that they see.
+
+    Offsets of what is seen and of the gradient, outputs, first tap, taps, pieces of these outputs from here on.
+    """
     for run in runs(axis):
-        tap, end = run.first_tap, run.first_tap + run.taps
-        while tap < end:
-            taps = max(width for width in allowed if width <= end - tap)
-            seen = run.first * axis.stride + axis.start + tap * axis.dilation
-            yield from (seen * source.pixel, run.first * given.pixel, run.outputs, tap, taps)
-            tap += taps
+        pieces = [*_taps(run, allowed)]
+        for first in range(run.first, run.first + run.outputs, WIDE):
+            outputs = min(WIDE, run.first + run.outputs - first)
+            for place, (tap, taps) in enumerate(pieces):
+                seen = first * axis.stride + axis.start + tap * axis.dilation
+                yield from (seen * source.pixel, first * given.pixel, outputs, tap, taps, len(pieces) - place)
+
+
+def _taps(run: Run, allowed: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """First tap and number of taps of the pieces of a run."""
+    tap, end = run.first_tap, run.first_tap + run.taps
+    while tap < end:
+        taps = max(width for width in allowed if width <= end - tap)
+        yield tap, taps
+        tap += taps
 
 
 @compiled
@@ -136,26 +149,41 @@ def _add_gradient(
         seen, gradient = source.address + image * source.image, given.address + image * given.image
         for begin in range(0, layer.nbytes, layer.block):
             at, sums = min(begin, layer.nbytes - layer.block), memory + begin // layer.block * apart
-            for down in range(vertical.taps):
-                _prefetch(layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, down)
-                _add_row_of_taps(
-                    like, layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, down,
-                    table, sums,
-                )
+            _add_block(
+                like, layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, table, sums
+            )
         row += rows
+
+
+@compiled
+def _add_block(
+    like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any,
+    output: Any, rows: Any, table: Any, sums: Any,
+) -> None:
+    """Add the products of a block of channels, some neighbouring outputs of the rows after the others."""
+    piece, end = table, table + layer.pieces * PIECE * WORD
+    while piece < end:
+        pieces = read(0, piece + 5 * WORD)
+        for down in range(vertical.taps):
+            _prefetch(vertical, horizontal, source, given, seen, gradient, output, rows, down, piece)
+            _add_row_of_taps(
+                like, layer, vertical, horizontal, source, given, seen, gradient, output, rows, down, piece, pieces,
+                sums,
+            )
+        piece += pieces * PIECE * WORD
 
 
 @compiled
 def _add_row_of_taps(
     like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any,
-    output: Any, rows: Any, down: Any, table: Any, sums: Any,
+    output: Any, rows: Any, down: Any, first: Any, pieces: Any, sums: Any,
 ) -> None:
     """Add the products of some output rows with what a row of taps sees, for a block of channels."""
     begin, end = valid_outputs(vertical, down, output, rows)
     from_ = seen + (begin * vertical.stride + vertical.start + down * vertical.dilation) * source.row
     steps, pixels = (vertical.stride * source.row, horizontal.stride * source.pixel), (given.row, given.pixel)
     g, apart = gradient + begin * given.row, horizontal.dilation * source.pixel
-    for piece in range(table, table + layer.pieces * PIECE * WORD, PIECE * WORD):
+    for piece in range(first, first + pieces * PIECE * WORD, PIECE * WORD):
         x, shift, count = from_ + read(0, piece), read(0, piece + WORD), read(0, piece + 2 * WORD)
         tap, taps = read(0, piece + 3 * WORD), read(0, piece + 4 * WORD)
         out = sums + (down * layer.across + tap) * layer.group * layer.block
@@ -169,18 +197,19 @@ def _add_row_of_taps(
 
 @compiled
 def _prefetch(
-    layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any, output: Any,
-    rows: Any, down: Any,
+    vertical: Any, horizontal: Any, source: Any, given: Any, seen: Any, gradient: Any, output: Any, rows: Any,
+    down: Any, piece: Any,
 ) -> None:
-    """Prefetch a part of the same block of the next rows, as many parts as there are rows of taps."""
+    """Prefetch a part of the same pixels of the next rows, as many parts as there are rows of taps."""
+    x, g, count = seen + read(0, piece), gradient + read(0, piece + WORD), read(0, piece + 2 * WORD)
     from_ = (output + rows) * vertical.stride + vertical.start + (vertical.taps - 1) * vertical.dilation
     for row in range(down, rows * vertical.stride, vertical.taps):
-        there = seen + (from_ - vertical.stride + 1 + row) * source.row
-        for place in range(horizontal.size):
+        there = x + (from_ - vertical.stride + 1 + row) * source.row
+        for place in range(count * horizontal.stride):
             prefetch_read(there + place * source.pixel)
     for row in range(down, rows, vertical.taps):
-        there = gradient + (output + rows + row) * given.row
-        for place in range(horizontal.outputs):
+        there = g + (output + rows + row) * given.row
+        for place in range(count):
             prefetch_read(there + place * given.pixel)
 
 
