@@ -1,7 +1,7 @@
 """Weight gradient in groups that divide or fill vectors, depth-wise layers among them.
 
-Blocks of channels of some pixels, which stay in the cache, are read once for each row of taps. Threads divide the output
-rows, and their sums are added at the end.
+Blocks of channels of some pixels, which stay in the cache, are read once for each row of taps. Threads divide the
+output rows, and their sums are added at the end.
 """
 
 from collections.abc import Iterator, Sequence
