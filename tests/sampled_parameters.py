@@ -14,8 +14,8 @@ import pytest
 T = TypeVar("T")
 PARTS = 8
 ONE_OF = 8
-FEW = 4  # cases of a test in `make test`
-SOME = 12  # of its other cases in `make test-slow`
+FEW = 3  # cases of a test in `make test`
+SOME = 8  # of its other cases in `make test-slow`
 NOT_FAST = ("slow", "exhaustive", "network")
 SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
 
