@@ -72,3 +72,9 @@ def nbytes(shape: Shape, direction: str = FORWARD, dtype: str = "fp32") -> int:
 # Backward has four products of that half; what it computes again does not count.
 MULTIPLES = ((INPUT_GRADIENT, 2),)
 SPEC = Spec[Shape]("attention", operations, nbytes, fp32_tolerance, MULTIPLES)
+
+
+def check(shape: Shape) -> None:
+    """ValueError unless there is a custom kernel for the shape."""
+    if shape.features % MULTIPLE or min(shape.y) < 1:
+        raise ValueError(f"attention of {shape.y}; allowed: heads of multiples of {MULTIPLE} features")

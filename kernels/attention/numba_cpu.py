@@ -9,7 +9,7 @@ from ..arrays import poisoned
 from ..cpu.workspace import workspace
 from ..providers import Call, Prepared, Unavailable
 from ..spec import FORWARD, Tensors, dtype_of
-from . import LOG2_E, MULTIPLE, Shape
+from . import LOG2_E, Shape, check
 from .cpu import backward as gradients
 from .cpu import forward as pass_forward
 from .cpu import rotation
@@ -59,12 +59,6 @@ def rotate(
     check(shape)
     direction = -ONE if backwards else ONE
     rotation.rotate(direction, _Sizes(*shape.y), source, target, (cosines, sines), threads)
-
-
-def check(shape: Shape) -> None:
-    """ValueError unless there is a kernel for the shape."""
-    if shape.features % MULTIPLE or min(shape.y) < 1:
-        raise ValueError(f"attention of {shape.y}; allowed: heads of multiples of {MULTIPLE} features")
 
 
 def heads_of(array: Any) -> Heads:

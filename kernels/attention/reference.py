@@ -7,7 +7,7 @@ of a row, which are not independent of each other:
     score        |dS| <= scale t(d) sqrt(Q^2 K^2^T) + 4 u (|S| + max |S| of the row): the sum, the rounding of the scale
                  and of its product, the difference to the maximum, which itself is rounded
     power        relative E = |dS| + 3 u sqrt(1 + n / TILE): exponential and rounding; so for each tile, since a new
-                 maximum multiplies by another exponential
+                 maximum multiplies by another exponential; besides, absolute, UNDERFLOW
     sum          relative L = sum of P E over the row + t(n) sqrt(sum of P^2)
     output       P E |V| + L |O| + t(n) sqrt(P^2 V^2) + 2 u |O|
     probability  relative F = |dS| + L + 3 u + u |logarithm of the sum|: from the rounded logarithm
@@ -29,6 +29,7 @@ from . import Shape
 
 U = UNIT_ROUNDOFF_FP32
 TILE = 64  # keys that a tile has at least
+UNDERFLOW = 2.0**-124  # four times the smallest normal number, as which, or as 0, smaller powers count
 
 
 class Bounded(NamedTuple):
@@ -106,7 +107,8 @@ def _errors(head: Head) -> _Errors:
     powers = of_scores + 3 * U * np.sqrt(1 + n / TILE)
     sums = (P * powers).sum(axis=1) + fp32_tolerance(n) * np.sqrt(np.square(P).sum(axis=1))
     right = np.abs(P @ head.v)
-    of_output = (P * powers) @ np.abs(head.v) + (sums[:, None] + 2 * U) * right + fp32_tolerance(n) * _root(P, head.v)
+    of_output = (P * powers + UNDERFLOW) @ np.abs(head.v) + (sums[:, None] + 2 * U) * right
+    of_output += fp32_tolerance(n) * _root(P, head.v)
     return _Errors(P, of_scores, sums, of_output, log_sums)
 
 
@@ -123,11 +125,11 @@ def bounded_gradients(head: Head, g: Float64) -> tuple[Bounded, Bounded, Bounded
     relative = errors.scores + (errors.sums + 3 * U + U * np.abs(errors.log_sums))[:, None]
     of_mean = (np.abs(g) * errors.output).sum(axis=1) + fp32_tolerance(d) * np.sqrt(np.square(g * out).sum(axis=1))
     of_dP = fp32_tolerance(d) * _root(g, head.v.T)
-    of_dS = P * ((relative + 2 * U) * centred + of_dP + of_mean[:, None])
+    of_dS = P * ((relative + 2 * U) * centred + of_dP + of_mean[:, None]) + UNDERFLOW * centred
     dS, t = P * centred, fp32_tolerance(n)
     of_q = head.scale * (of_dS @ np.abs(head.k) + t * _root(dS, head.k))
     of_k = head.scale * (of_dS.T @ np.abs(head.q) + t * _root(dS.T, head.q))
-    of_v = (P * relative).T @ np.abs(g) + t * _root(P.T, g)
+    of_v = (P * relative + UNDERFLOW).T @ np.abs(g) + t * _root(P.T, g)
     exact = gradients(head, g)
     return Bounded(exact[0], of_q), Bounded(exact[1], of_k), Bounded(exact[2], of_v)
 

@@ -226,6 +226,10 @@ DEVICE u16 to_fp16(float value)
 
 // Value of another lane; all lanes of the warp must call it.
 DEVICE u32 shuffle(u32 value, int lane) { return __shfl_sync(0xffffffff, value, lane); }
+DEVICE float shuffle(float value, int lane) { return __shfl_sync(0xffffffff, value, lane); }
+
+// 2^x as exp2f computes it, 2 ulp at most (CUDA C++ Programming Guide), but 0 below 2^-126.
+DEVICE float power_of_two(float x) { asm("ex2.approx.ftz.f32 %0, %0;" : "+f"(x)); return x; }
 
 DEVICE u32 multiply_high(u32 a, u32 b) { return __umulhi(a, b); }
 

@@ -208,6 +208,8 @@ DEVICE void mma_tf32(float (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multipl
 DEVICE void mma_int8(int (&c)[4], const u32 (&a)[4], u32 b0, u32 b1) { multiply_fragments<OfInt8>(c, a, b0, b1); }
 
 DEVICE u32 shuffle(u32 value, int lane) { return host::exchange(&value, 1)[lane][0]; }
+DEVICE float shuffle(float value, int lane) { return as_float(shuffle(as_bits(value), lane)); }
+DEVICE float power_of_two(float x) { return x < -126.0f ? 0.0f : exp2f(x); }
 
 DEVICE void mma_fp64(double (&c)[4], const double (&a)[8], const double (&b)[4])
 {
