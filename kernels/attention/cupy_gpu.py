@@ -109,9 +109,9 @@ def rotation(
     """
     cosines, sines = angles
     sizes = {"heads": shape.heads, "places": shape.places, "half": shape.features // 2}
-    turned = {"from": source, "to": target, "cosines": cosines, "sines": sines, "direction": -1 if backwards else 1}
-    grid = (shape.batch * shape.heads, -(-shape.places // SIDE), 2)
-    return Launch(ROTATION, grid, THREADS, 0, (parameters(ROTATED, **sizes, **turned),))
+    arrays = {"from": [*source], "to": [*target], "cosines": cosines, "sines": sines}
+    made = parameters(ROTATED, direction=-1 if backwards else 1, **sizes, **arrays)
+    return Launch(ROTATION, (shape.batch * shape.heads, -(-shape.places // SIDE), 2), THREADS, 0, (made,))
 
 
 def forward(shape: Shape, given: tuple[Tensor, ...], out: Tensor, log_sums: Tensor) -> None:

@@ -3,7 +3,7 @@
 #include "forward.cuh"
 #include "gradients.cuh"
 
-extern "C" __global__ void __launch_bounds__(THREADS, 3) forward(const __grid_constant__ Parameters p)
+extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_constant__ Parameters p)
 {
     Forward(p, shared_address(shared_memory())).run();
 }

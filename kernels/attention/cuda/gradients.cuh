@@ -1,7 +1,7 @@
 // Gradients: probabilities are computed again from the scores and the rows' logarithms (Dao et al., FlashAttention,
-// 2022, algorithm 4). A block has a tile of keys and goes through the queries that see it, or a tile of queries and goes
-// through the keys; so each sum belongs to one block, and has one order. Where there are several chunks of features, a
-// block computes one chunk of the gradients, and scores from all of them.
+// 2022, algorithm 4). A block has a tile of keys and goes through the queries that see it, or a tile of queries and
+// goes through the keys; so each sum belongs to one block, and has one order. Where there are several chunks of
+// features, a block computes one chunk of the gradients, and scores from all of them.
 #pragma once
 #include "tiles.cuh"
 

@@ -1,6 +1,6 @@
 // Tiles of attention: SIDE places of SIDE features or keys, four squares of 32 x 32 numbers one after the other. A
-// square is 32 lines as shared_tile.cuh arranges them, so that it is an operand by rows and by columns. Each of the four
-// warps of a block computes one square of a result.
+// square is 32 lines as shared_tile.cuh arranges them, so that it is an operand by rows and by columns. Each of the
+// four warps of a block computes one square of a result.
 #pragma once
 #include "simt.cuh"
 
