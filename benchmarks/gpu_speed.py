@@ -1,7 +1,7 @@
-"""Our kernels against the vendor's on a GPU: matrix products and convolutions in every type, ratios in one run.
+"""Our kernels against the vendor's on a GPU: products and convolutions in every type, attention; ratios in one run.
 
-    python benchmarks/gpu_speed.py [gemm] [convolution] [--types bf16 fp32] [--rounds 15] [--batch 64] [--small]
-        [--json FILE]
+    python benchmarks/gpu_speed.py [gemm] [convolution] [attention] [--types bf16 fp32] [--rounds 15] [--batch 64]
+        [--small] [--json FILE]
 
 Operands are random and rotate through several sets, what the second-level cache holds is overwritten before every call,
 providers take turns call by call, and device events tell the time; what counts is the median. Every result is first
@@ -22,12 +22,13 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 import torch
 
-from hpcai.kernels import conv2d, gemm, verify
+from hpcai.kernels import attention, conv2d, gemm, verify
 from hpcai.kernels.providers import CUSTOM, VENDOR, Prepared, Unavailable, backend
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
 from hpcai.opcount.products import of_network
 from hpcai.workloads.kernels.checks import limit
 
+KERNELS = ["gemm", "convolution", "attention"]
 SQUARES = (1024, 2048, 4096, 8192, 16384)
 # Rows, features and outputs of dense layers: of a transformer (4096 features, 8192 words), of ResNet-50's 1 x 1
 # convolutions on 64 pictures, and of its classifier.
@@ -37,6 +38,8 @@ LAYERS = (
 )
 TYPES = ("bf16", "fp16", "tf32", "fp32", "int8", "fp64")
 CONVOLVED = ("bf16", "fp16", "tf32", "fp32")
+ATTENDED = "fp32"  # the type of attention
+PLACES, TOKENS, HEADS = (128, 512, 1024, 2048, 4096), 16384, 12  # places of a sequence; of all of them; heads of 64
 MOST_SETS = 4
 TRIALS = 3
 SLOW = {"fp64": 4096}  # largest square of a type: others take seconds
@@ -77,7 +80,7 @@ class Row:
         ratio = "-" if self.ratio is None else f"{self.ratio:.3f}"
         notes = [f"{who} WRONG: residual {self.residuals[who]:.3g}" for who in self.wrong]
         notes += [f"no {who}: {why}" for who, why in self.missing.items()]
-        product = f"{self.kernel:<7} {self.dtype:<5} {self.shape:<44} {self.direction:<15}"
+        product = f"{self.kernel:<9} {self.dtype:<5} {self.shape:<44} {self.direction:<15}"
         return f"{product} {ours:>8} {theirs:>8} {ratio:>7} {'; '.join(notes)}"
 
 
@@ -128,7 +131,7 @@ def prepared(
 
 def measured(kernel: Any, shape: Any, direction: str, dtype: str, text: str, cache: Cache, rounds: int) -> Row:
     """One product by both providers."""
-    row = Row(kernel.SPEC.name, dtype, text, direction, kernel.operations(shape))
+    row = Row(kernel.SPEC.name, dtype, text, direction, kernel.SPEC.operations_of(shape, direction))
     sets = sets_of(kernel.SPEC.nbytes(shape, direction, dtype), cache)
     data = [verify.drawn(shape, dtype, seed) for seed in range(1, sets + 1)]
     ways: dict[str, list[Prepared]] = {}
@@ -165,6 +168,13 @@ def convolutions(types: Sequence[str], batch: int) -> Iterator[tuple[Any, Any, s
                 yield conv2d, product.layer, product.direction, dtype, product.shape
 
 
+def attentions(types: Sequence[str]) -> Iterator[tuple[Any, Any, str, str, str]]:
+    """Sequences of different lengths with as many places together, both passes."""
+    for places in PLACES if ATTENDED in types else ():
+        shape = attention.Shape(TOKENS // places, HEADS, places)
+        yield from ((attention, shape, each, ATTENDED, shape.text(each)) for each in attention.PASSES)
+
+
 def small() -> Iterator[tuple[Any, Any, str, str, str]]:
     """Of every kernel, type and direction one odd shape."""
     for dtype in TYPES:
@@ -173,6 +183,9 @@ def small() -> Iterator[tuple[Any, Any, str, str, str]]:
             if dtype in CONVOLVED:
                 shape = conv2d.Shape(2, 24, 13, 11, 40, (3, 3), (2, 1), (1, 1))
                 yield conv2d, shape, direction, dtype, "n2 c24 h13 w11 f40 k3x3 s2x1 p1x1"
+    for features in (64, 128):
+        sizes = attention.Shape(2, 3, 150, features)
+        yield from ((attention, sizes, each, ATTENDED, sizes.text(each)) for each in attention.PASSES)
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:
@@ -183,12 +196,12 @@ def summary(rows: Sequence[Row]) -> Iterator[str]:
             some = [row.ratio for row in mine if direction in ("", row.direction) and row.ratio is not None]
             wrong = sum(bool(row.wrong) for row in mine if direction in ("", row.direction))
             told = f"mean ratio {statistics.mean(some):.3f}, least {min(some):.3f}" if some else "no ratio"
-            yield f"{kernel:<7} {dtype:<5} {direction or 'all':<15} {told}, {len(some)} products, {wrong} wrong"
+            yield f"{kernel:<9} {dtype:<5} {direction or 'all':<15} {told}, {len(some)} products, {wrong} wrong"
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", nargs="*", default=["gemm", "convolution"], help="gemm, convolution")
+    parser.add_argument("what", nargs="*", default=KERNELS, help=", ".join(KERNELS))
     parser.add_argument("--types", nargs="+", default=TYPES, choices=TYPES)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--batch", type=int, default=64, help="pictures of the convolutions")
@@ -200,8 +213,9 @@ def main() -> int:
     cache, rows = Cache(torch.device("cuda")), []
     asked = [*(products(options.types) if "gemm" in options.what else ())]
     asked += [*(convolutions(options.types, options.batch) if "convolution" in options.what else ())]
+    asked += [*(attentions(options.types) if "attention" in options.what else ())]
     asked = list(small()) if options.small else asked
-    print(f"{'kernel':<7} {'type':<5} {'shape':<44} {'direction':<15} {'TFLOP/s':>8} {'vendor':>8} {'ratio':>7}")
+    print(f"{'kernel':<9} {'type':<5} {'shape':<44} {'direction':<15} {'TFLOP/s':>8} {'vendor':>8} {'ratio':>7}")
     for each in asked:
         rows.append(measured(*each, cache, options.rounds))
         print(rows[-1], flush=True)

@@ -1,7 +1,7 @@
 """Selects the provider of a network's layers: vendor, or custom, for all layers or for the faster ones.
 
 Custom batch norm is fused with the following addition and ReLU where a kernel for that exists. Attention and RMS norm
-of fp32 on CPUs have custom kernels; elsewhere torch computes them.
+of fp32 have custom kernels; in other types torch computes them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
