@@ -38,7 +38,7 @@ LAYERS = (
 )
 TYPES = ("bf16", "fp16", "tf32", "fp32", "int8", "fp64")
 CONVOLVED = ("bf16", "fp16", "tf32", "fp32")
-ATTENDED = "fp32"  # the type of attention
+ATTENDED = ("bf16", "fp16", "fp32")
 PLACES, TOKENS, HEADS = (128, 512, 1024, 2048, 4096), 16384, 12  # places of a sequence; of all of them; heads of 64
 MOST_SETS = 4
 TRIALS = 3
@@ -170,9 +170,10 @@ def convolutions(types: Sequence[str], batch: int) -> Iterator[tuple[Any, Any, s
 
 def attentions(types: Sequence[str]) -> Iterator[tuple[Any, Any, str, str, str]]:
     """Sequences of different lengths with as many places together, both passes."""
-    for places in PLACES if ATTENDED in types else ():
-        shape = attention.Shape(TOKENS // places, HEADS, places)
-        yield from ((attention, shape, each, ATTENDED, shape.text(each)) for each in attention.PASSES)
+    for dtype in (each for each in types if each in ATTENDED):
+        for places in PLACES:
+            shape = attention.Shape(TOKENS // places, HEADS, places)
+            yield from ((attention, shape, each, dtype, shape.text(each)) for each in attention.PASSES)
 
 
 def small() -> Iterator[tuple[Any, Any, str, str, str]]:
@@ -183,9 +184,9 @@ def small() -> Iterator[tuple[Any, Any, str, str, str]]:
             if dtype in CONVOLVED:
                 shape = conv2d.Shape(2, 24, 13, 11, 40, (3, 3), (2, 1), (1, 1))
                 yield conv2d, shape, direction, dtype, "n2 c24 h13 w11 f40 k3x3 s2x1 p1x1"
-    for features in (64, 128):
-        sizes = attention.Shape(2, 3, 150, features)
-        yield from ((attention, sizes, each, ATTENDED, sizes.text(each)) for each in attention.PASSES)
+    for dtype in ATTENDED:
+        sizes = attention.Shape(2, 3, 150, 128)
+        yield from ((attention, sizes, each, dtype, sizes.text(each)) for each in attention.PASSES)
 
 
 def summary(rows: Sequence[Row]) -> Iterator[str]:

@@ -8,22 +8,22 @@ from attention_on_host import computed, residual
 from cuda_on_host import SCHEDULES, planted
 from sampled_parameters import fast
 
-from hpcai.kernels.attention import Shape, cupy_gpu
-from hpcai.kernels.cuda.program import Program
+from hpcai.kernels.attention import Shape
+from hpcai.kernels.attention.cupy_gpu import MEANS, OF_KEYS, OF_QUERIES, PASS, program
 from hpcai.kernels.spec import FORWARD, INPUT_GRADIENT
 from hpcai.kernels.verify import drawn
 
 SHAPES = Shape(1, 2, 150), Shape(1, 1, 150, 128)  # three tiles, the last one not filled; one chunk of features and two
-PASS, MEANS, OF_KEYS, OF_QUERIES = cupy_gpu.PASS, cupy_gpu.MEANS, cupy_gpu.OF_KEYS, cupy_gpu.OF_QUERIES
 
 
 class Fault(NamedTuple):
     """The kernel with the fault, a text of it, what replaces it, and which of the text's places."""
 
-    program: Program
+    kernel: str
     right: str
     wrong: str = ""
     place: int = 0
+    dtype: str = "fp32"
 
 
 BARRIER = "sync_block();"
@@ -31,17 +31,19 @@ FAULTS = {
     "mask off by one": Fault(PASS, "at.column(j) > at.row(i)", "at.column(j) > at.row(i) + 1"),
     "mask left out": Fault(PASS, "key == first)", "false)"),
     "last tile of keys left out": Fault(PASS, "key <= first; key +=", "key < first; key +="),
-    "first tile of keys left out": Fault(PASS, "add_weighted(sums", "if (key > 0) add_weighted(sums"),
-    "output not rescaled": Fault(PASS, "sums.sums[i][j] *= factor;"),
+    "first tile of keys left out": Fault(PASS, "at.add_weighted(", "if (key > 0) at.add_weighted("),
+    "output not rescaled": Fault(PASS, "Place::number(sums, i, j) *= factor;"),
     "running sum not rescaled": Fault(PASS, "total[i] *= factor;"),
     "maximum of one square": Fault(
         PASS,
-        "fmaxf(load_shared<float>(cell(i, at.across)), of_other_square(i))",
-        "load_shared<float>(cell(i, at.across))",
+        "now = fmaxf(now, load_shared<float>(cell(i, across)))",
+        "now = fmaxf(now, load_shared<float>(cell(i, at.across)))",
     ),
-    "sum of one square": Fault(PASS, "total[i] += of_other_square(i);", ";"),
-    "sum of some lanes": Fault(PASS, "total[i] += shuffle(total[i], at.lane ^ 16);"),
-    "scale left out": Fault(PASS, "scores.sums[i][j] * factor", "scores.sums[i][j]"),
+    "sum of one square": Fault(
+        PASS, "total[i] += load_shared<float>(cell(i, across));", "total[i] = load_shared<float>(cell(i, 0));"
+    ),
+    "sum of some lanes": Fault(PASS, "total[i] += shuffle(total[i], at.lane ^ 2 * Place::NEXT);"),
+    "scale left out": Fault(PASS, "LOWEST : score * factor", "LOWEST : score"),
     "features of one chunk": Fault(PASS, "key, chunk * SIDE);", "key, 0);"),
     "chunks not committed": Fault(PASS, "commit_copies();\n        }", "}\n        commit_copies();"),
     "values not waited for": Fault(PASS, "wait_for_copies<1>();  // the values"),
@@ -59,8 +61,8 @@ FAULTS = {
     "mask off by one, queries": Fault(OF_QUERIES, ": column > row)", ": column > row + 1)"),
     "last tile of queries left out": Fault(OF_KEYS, "p.places : first + SIDE", "p.places - SIDE : first + SIDE"),
     "last tile of keys left out, queries": Fault(OF_QUERIES, "p.places : first + SIDE", "p.places : first"),
-    "mean left out, keys": Fault(OF_KEYS, "(gradients.sums[i][j] - means[query])", "gradients.sums[i][j]"),
-    "mean left out, queries": Fault(OF_QUERIES, "(gradients.sums[i][j] - means[query])", "gradients.sums[i][j]"),
+    "mean left out, keys": Fault(OF_KEYS, "(gradient - means[query])", "gradient"),
+    "mean left out, queries": Fault(OF_QUERIES, "(gradient - means[query])", "gradient"),
     "statistics of other queries": Fault(OF_KEYS, "BY_KEYS ? other : first)", "first)"),
     "scale left out, keys": Fault(OF_KEYS, "of_one, p.scale)", "of_one, 1.0f)"),
     "scale left out, queries": Fault(OF_QUERIES, "of_one, p.scale)", "of_one, 1.0f)"),
@@ -68,9 +70,18 @@ FAULTS = {
     "own chunk not loaded": Fault(OF_QUERIES, "begin || p.chunks > 1", "begin"),
     "no barrier before a tile is replaced": Fault(OF_QUERIES, f"{BARRIER}\n        if (own)", "if (own)"),
     "no barrier before products, keys": Fault(OF_KEYS, f"copies<0>();\n        {BARRIER}", "copies<0>();"),
-    "no barrier before weights are used": Fault(OF_QUERIES, f"sums);\n        {BARRIER}", "sums);"),
+    "no barrier before weights are used": Fault(OF_QUERIES, f"weights);\n        {BARRIER}", "weights);"),
     "no barrier before the next weights": Fault(OF_KEYS, f"other_two);\n                {BARRIER}", "other_two);"),
     "tiles not waited for": Fault(OF_KEYS, "wait_for_copies<0>();"),
+    "mask off by one, bf16": Fault(PASS, "at.column(j) > at.row(i)", "at.column(j) > at.row(i) + 1", dtype="bf16"),
+    "mask off by one, keys, fp16": Fault(OF_KEYS, "row > column :", "row > column + 1 :", dtype="fp16"),
+    "output not rescaled, fp16": Fault(PASS, "Place::number(sums, i, j) *= factor;", dtype="fp16"),
+    "last tile of queries left out, bf16": Fault(
+        OF_KEYS, "p.places : first + SIDE", "p.places - SIDE : first + SIDE", dtype="bf16"
+    ),
+    "rows of a fragment, bf16": Fault(PASS, "[2 * row + column % 2]", "[row + column % 2 * 2]", dtype="bf16"),
+    "rows of a warp, fp16": Fault(OF_QUERIES, "lane / 4 + 8 * index", "lane / 4 * 2 + index", dtype="fp16"),
+    "maximum of some lanes, bf16": Fault(PASS, "shuffle(found, at.lane ^ Place::NEXT)", "found", dtype="bf16"),
 }
 CHOSEN = ("mask off by one", "last tile of queries left out", "output not rescaled", "no barrier before products")
 
@@ -78,13 +89,13 @@ CHOSEN = ("mask off by one", "last tile of queries left out", "output not rescal
 @pytest.mark.parametrize("name", fast(CHOSEN, FAULTS))
 def test_a_planted_fault_is_detected(name: str, tmp_path: Path) -> None:
     fault = FAULTS[name]
-    library = planted(fault.program, tmp_path, fault.right, fault.wrong, fault.place)
-    direction = FORWARD if fault.program == PASS else INPUT_GRADIENT
+    library = planted(program(fault.kernel, fault.dtype), tmp_path, fault.right, fault.wrong, fault.place)
+    direction = FORWARD if fault.kernel == PASS else INPUT_GRADIENT
 
     def wrongly(shape: Shape, schedule: str) -> bool:
-        data = drawn(shape, "fp32", 1)
+        data = drawn(shape, fault.dtype, 1)
         try:
-            result = computed(shape, direction, data, schedule, {fault.program.name: library})
+            result = computed(shape, direction, data, schedule, {fault.kernel: library})
         except AssertionError:
             return True
         return residual(shape, direction, data, result) > 1

@@ -31,16 +31,19 @@ SHAPES = [
 @NEEDS_GPU
 @pytest.mark.parametrize("provider", [CUSTOM, VENDOR])
 @pytest.mark.parametrize("direction", PASSES)
+@pytest.mark.parametrize("dtype", ["fp32", "fp16", "bf16"])
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.text(FORWARD))
-def test_attention_is_right_and_ours_the_same_in_every_run(shape: Shape, direction: str, provider: str) -> None:
-    data = verify.drawn(shape, "fp32", 5)
+def test_attention_is_right_and_ours_the_same_in_every_run(
+    shape: Shape, dtype: str, direction: str, provider: str
+) -> None:
+    data = verify.drawn(shape, dtype, 5)
     (way,) = backend(attention.SPEC, provider, "cuda").prepare(shape, direction, data, "cuda:0", 1)
     for number in range(3):
         way.poison_result()
         way.call()
         if number == 0:
             before = way.result().tobytes()
-            assert verify.residual(attention.SPEC, shape, direction, "fp32", data, way) <= 1
+            assert verify.residual(attention.SPEC, shape, direction, dtype, data, way) <= 1
         assert provider == VENDOR or way.result().tobytes() == before
 
 

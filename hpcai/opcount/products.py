@@ -25,7 +25,7 @@ AUTO, SQUARE, PRODUCT = "auto", "square", "product"
 OF_SQUARES = tuple(name for name in DTYPES if name not in OF_LAYERS)  # types that only squares are measured in
 IMAGENET, SMALL = (3, 224, 1000), (3, 32, 10)  # channels, pixels a side and classes where the input does not say
 SEQUENCE, SYMBOLS = 512, 256  # places of a sequence where the input does not say, and values of a byte
-ATTENTION_TYPE = "fp32"  # the one that attention is measured in
+ATTENTION_TYPES = ("fp32", "fp16", "bf16")  # those that attention is measured in
 
 
 class Product(NamedTuple):
@@ -132,12 +132,12 @@ def of_layers(graph: Graph, batch: int) -> Iterator[tuple[LayerShape, str]]:
 
 
 def _measured(graph: Graph, batch: int, dtype: str) -> Iterator[tuple[MeasuredShape, str]]:
-    """As `of_layers`, with attention in the one type that it is measured in."""
+    """As `of_layers`, with attention in the types that it is measured in."""
     for layer in graph.layers:
         if isinstance(layer.op, Conv | Dense):
             shape = shape_of(layer.op, graph.shapes[layer.inputs[0]], batch)
             yield from ((shape, direction) for direction in _directions(graph, layer))
-        elif isinstance(layer.op, CausalAttention) and dtype == ATTENTION_TYPE:
+        elif isinstance(layer.op, CausalAttention) and dtype in ATTENTION_TYPES:
             places, features = graph.shapes[layer.name]
             yield from ((attention.Shape(batch, features // HEAD, places, HEAD), each) for each in attention.PASSES)
 

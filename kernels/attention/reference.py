@@ -1,4 +1,4 @@
-"""Causal attention and its gradients in float64, as defined, with the largest differences that fp32 allows.
+"""Causal attention and its gradients in float64, as defined, with the largest differences that a type allows.
 
 The bound, u = 2^-24, t(n) = 8 sqrt(n) u the tolerance of a sum of n products relative to the root of its summed squares
 (spec.fp32_tolerance), d features, n places, P the probabilities, S = scale Q K^T. First order, and linear in the errors
@@ -16,6 +16,10 @@ of a row, which are not independent of each other:
     mean         sum over features of |G| |dO| + t(d) sqrt(sum of G^2 O^2)
     dS           P (F |dP - mean| + |d dP| + |d mean| + 2 u |dP - mean|)
     dQ, dK       scale (|d dS| |K| + t(n) sqrt(dS^2 K^2)), and the same of dS^T and Q
+
+In 16 bits of unit roundoff h the weights P and dS of a product, and results, are rounded by h of themselves, or of the
+smallest normal number, of which twice is allowed, as of other results in 16 bits: E + 2 h in the output, F + 2 h in dV,
+2 h |dS| in dS, 2 h of each result. t(n) is n u larger, as tensor cores cut sums off (verify.cut_off).
 """
 
 from collections.abc import Iterable, Iterator
@@ -23,8 +27,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..arithmetic import FP32, Arithmetic
 from ..residual import Compared
-from ..spec import FORWARD, UNIT_ROUNDOFF_FP32, Float64, Tensors, fp32_tolerance
+from ..spec import DTYPES, FORWARD, UNIT_ROUNDOFF_FP32, Float64, Tensors, dtype_of, fp32_tolerance
 from . import Shape
 
 U = UNIT_ROUNDOFF_FP32
@@ -40,17 +45,26 @@ class Bounded(NamedTuple):
 
 
 class Head(NamedTuple):
-    """A head's scale and rows [places, features]."""
+    """A head's scale, rows [places, features], and what they are stored in."""
 
     scale: float
     q: Float64
     k: Float64
     v: Float64
+    stored: Arithmetic = FP32
 
     @property
     def scores(self) -> Float64:
         """Scaled scores; -inf where masked."""
         return np.where(np.tri(len(self.q), dtype=bool), self.scale * (self.q @ self.k.T), -np.inf)
+
+    def tolerance(self, terms: int) -> float:
+        """Of a sum of products."""
+        return fp32_tolerance(terms) + (terms * U if self.stored.roundoff else 0.0)
+
+    def rounding(self, values: Float64) -> Float64:
+        """Twice what values of these sizes are rounded by where they are stored, at most."""
+        return 2 * self.stored.roundoff * np.maximum(values, self.stored.normal)
 
 
 def probabilities(scores: Float64) -> tuple[Float64, Float64]:
@@ -101,14 +115,15 @@ def _errors(head: Head) -> _Errors:
     scores = head.scores
     P, log_sums = probabilities(scores)
     size = np.where(np.isfinite(scores), np.abs(scores), 0.0)
-    of_scores = head.scale * fp32_tolerance(d) * _root(head.q, head.k.T) + 4 * U * (
+    of_scores = head.scale * head.tolerance(d) * _root(head.q, head.k.T) + 4 * U * (
         size + size.max(axis=1, keepdims=True)
     )
     powers = of_scores + 3 * U * np.sqrt(1 + n / TILE)
-    sums = (P * powers).sum(axis=1) + fp32_tolerance(n) * np.sqrt(np.square(P).sum(axis=1))
+    sums = (P * powers).sum(axis=1) + head.tolerance(n) * np.sqrt(np.square(P).sum(axis=1))
     right = np.abs(P @ head.v)
-    of_output = (P * powers + UNDERFLOW) @ np.abs(head.v) + (sums[:, None] + 2 * U) * right
-    of_output += fp32_tolerance(n) * _root(P, head.v)
+    of_weights = P * powers + UNDERFLOW + head.rounding(P)
+    of_output = of_weights @ np.abs(head.v) + (sums[:, None] + 2 * U) * right + head.rounding(right)
+    of_output += head.tolerance(n) * _root(P, head.v)
     return _Errors(P, of_scores, sums, of_output, log_sums)
 
 
@@ -123,22 +138,25 @@ def bounded_gradients(head: Head, g: Float64) -> tuple[Bounded, Bounded, Bounded
     dP, out = g @ head.v.T, P @ head.v
     centred = np.abs(dP - (g * out).sum(axis=1, keepdims=True))
     relative = errors.scores + (errors.sums + 3 * U + U * np.abs(errors.log_sums))[:, None]
-    of_mean = (np.abs(g) * errors.output).sum(axis=1) + fp32_tolerance(d) * np.sqrt(np.square(g * out).sum(axis=1))
-    of_dP = fp32_tolerance(d) * _root(g, head.v.T)
+    of_mean = (np.abs(g) * errors.output).sum(axis=1) + head.tolerance(d) * np.sqrt(np.square(g * out).sum(axis=1))
+    of_dP = head.tolerance(d) * _root(g, head.v.T)
     of_dS = P * ((relative + 2 * U) * centred + of_dP + of_mean[:, None]) + UNDERFLOW * centred
-    dS, t = P * centred, fp32_tolerance(n)
+    dS, t = P * centred, head.tolerance(n)
+    of_dS += head.rounding(dS)
     of_q = head.scale * (of_dS @ np.abs(head.k) + t * _root(dS, head.k))
     of_k = head.scale * (of_dS.T @ np.abs(head.q) + t * _root(dS.T, head.q))
-    of_v = (P * relative + UNDERFLOW).T @ np.abs(g) + t * _root(P.T, g)
-    exact = gradients(head, g)
-    return Bounded(exact[0], of_q), Bounded(exact[1], of_k), Bounded(exact[2], of_v)
+    of_v = (P * relative + UNDERFLOW + head.rounding(P)).T @ np.abs(g) + t * _root(P.T, g)
+    made = zip(gradients(head, g), (of_q, of_k, of_v), strict=True)
+    q, k, v = (Bounded(exact, allowed + head.rounding(np.abs(exact))) for exact, allowed in made)
+    return q, k, v
 
 
 def head_of(data: Tensors, shape: Shape, number: int) -> tuple[Head, Float64]:
     """Head `number` of all samples, and the gradient of its output, empty if there is none."""
     at = divmod(number, shape.heads)
     q, k, v = (np.asarray(each[at], np.float64) for each in data.x)
-    return Head(shape.scale, q, k, v), np.asarray(data.g[at] if data.g.ndim == len(shape.y) else (), np.float64)
+    head = Head(shape.scale, q, k, v, DTYPES[dtype_of(data)].arithmetic)
+    return head, np.asarray(data.g[at] if data.g.ndim == len(shape.y) else (), np.float64)
 
 
 def bounded(data: Tensors, shape: Shape, direction: str, number: int) -> tuple[Bounded, ...]:

@@ -6,9 +6,9 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from ..arrays import Once, poisoned
 from ..providers import Call, Prepared
-from ..spec import FORWARD, Tensors
+from ..spec import DTYPES, FORWARD, Tensors, dtype_of
+from ..tensors import converted, result_of
 from ..tensors import prepared as as_prepared
 from . import Shape
 
@@ -21,8 +21,8 @@ def prepare(shape: Shape, direction: str, data: Tensors, device: str, threads: i
 
     A backward pass is given a forward pass, which is kept and not timed.
     """
-    result = torch.from_numpy(poisoned(shape.result(direction), "float32")).to(device)
-    convert = Once(lambda array: torch.from_numpy(array).to(device))
+    kinds = DTYPES[dtype_of(data)]
+    result, convert = result_of(shape.result(direction), kinds, device), converted(kinds, device)
 
     def bind(data: Tensors) -> Call:
         q, k, v = convert(data.x)

@@ -25,7 +25,8 @@ def _backend(device: str) -> Any:
 
 def applies(x: Tensor) -> bool:
     """Whether there are kernels for rows of this type on this device; features must be multiples of a head's."""
-    return x.device.type in BACKENDS and x.dtype == torch.float32 and direct.applies(x)
+    kind = x.device.type
+    return kind in BACKENDS and x.dtype == torch.float32 and direct.applies(x) and _backend(kind).supports(x.device)
 
 
 def attention(x: Tensor, head: int, cosines: Tensor, sines: Tensor) -> Tensor:

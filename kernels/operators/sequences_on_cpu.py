@@ -12,6 +12,11 @@ from ..rms_norm.numba_cpu import Rows
 ONE = np.float32(1)
 
 
+def supports(device: torch.device) -> bool:
+    """Every CPU has the kernels."""
+    return True
+
+
 class _Places:
     """Addresses of the heads of tensors, for a shape."""
 

@@ -1,12 +1,26 @@
 """Attention with rotary positions and RMS norm on GPUs: the functions of sequences_on_cpu.py, on torch's stream."""
 
+from functools import cache
+
 import torch
 from torch import Tensor
 
 from .. import rms_norm
 from ..attention import Shape
 from ..attention import cupy_gpu as ours
+from ..cuda.launch import target_of
+from ..providers import Unavailable
 from ..rms_norm import cupy_gpu as norms
+
+
+@cache
+def supports(device: torch.device) -> bool:
+    """Whether a GPU has all kernels."""
+    try:
+        ours.programs(target_of(device))
+    except Unavailable:
+        return False
+    return True
 
 
 def _parts(shape: Shape, x: Tensor) -> tuple[Tensor, ...]:

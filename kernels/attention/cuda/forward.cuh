@@ -9,13 +9,13 @@
 // Maxima of the rows of a lane, and sums of its own columns' powers, which the lanes of a row add at the end.
 struct Softmax {
     const Place &at;
-    const u32 shared;  // a number of each row for each of the two squares across
-    float highest[QUARTERS], total[QUARTERS];
+    const u32 shared;  // a number of each row for each warp across
+    float highest[ROWS], total[ROWS];
 
     METHOD Softmax(const Place &at, u32 shared) : at(at), shared(shared)
     {
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) {
+        for (int i = 0; i < ROWS; ++i) {
             highest[i] = LOWEST;
             total[i] = 0.0f;
         }
@@ -24,33 +24,32 @@ struct Softmax {
     METHOD u32 cell(int i, int across) const { return shared + (across * SIDE + at.row(i)) * sizeof(float); }
     METHOD void show(int i, float number) const
     {
-        if (at.lane < 8) store_shared(cell(i, at.across), number);
+        if (at.first_of_row()) store_shared(cell(i, at.across), number);
     }
-    METHOD float of_other_square(int i) const { return load_shared<float>(cell(i, 1 - at.across)); }
 
     // Scale the scores, and mask those of keys behind the query if the tile has some.
     METHOD void scale(Products &scores, float factor, bool masked) const
     {
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i)
+        for (int i = 0; i < ROWS; ++i)
             UNROLL
-            for (int j = 0; j < OF_LANE; ++j) {
+            for (int j = 0; j < COLUMNS; ++j) {
                 const bool hidden = masked && at.column(j) > at.row(i);
-                scores.sums[i][j] = hidden ? LOWEST : scores.sums[i][j] * factor;
+                float &score = Place::number(scores, i, j);
+                score = hidden ? LOWEST : score * factor;
             }
     }
 
-    // Show the maxima of the square; a barrier must follow.
-    METHOD void show_maxima(const Products &scores) const
+    // Show the maxima of the warp's columns; a barrier must follow.
+    METHOD void show_maxima(Products &scores) const
     {
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) {
-            float found = scores.sums[i][0];
+        for (int i = 0; i < ROWS; ++i) {
+            float found = highest[i];
             UNROLL
-            for (int j = 1; j < OF_LANE; ++j) found = fmaxf(found, scores.sums[i][j]);
-            found = fmaxf(found, shuffle(found, at.lane ^ 8));
-            found = fmaxf(found, shuffle(found, at.lane ^ 16));
-            show(i, fmaxf(found, highest[i]));
+            for (int j = 0; j < COLUMNS; ++j) found = fmaxf(found, Place::number(scores, i, j));
+            found = fmaxf(found, shuffle(found, at.lane ^ Place::NEXT));
+            show(i, fmaxf(found, shuffle(found, at.lane ^ 2 * Place::NEXT)));
         }
     }
 
@@ -58,16 +57,20 @@ struct Softmax {
     METHOD void advance(Products &scores, Sums &sums)
     {
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) {
-            const float now = fmaxf(load_shared<float>(cell(i, at.across)), of_other_square(i));
+        for (int i = 0; i < ROWS; ++i) {
+            float now = highest[i];
+            UNROLL
+            for (int across = 0; across < Place::ACROSS; ++across)
+                now = fmaxf(now, load_shared<float>(cell(i, across)));
             const float factor = power_of_two(highest[i] - now);
             highest[i] = now;
             total[i] *= factor;
             UNROLL
-            for (int j = 0; j < OF_LANE; ++j) {
-                scores.sums[i][j] = power_of_two(scores.sums[i][j] - now);
-                total[i] += scores.sums[i][j];
-                sums.sums[i][j] *= factor;
+            for (int j = 0; j < COLUMNS; ++j) {
+                float &score = Place::number(scores, i, j);
+                score = power_of_two(score - now);
+                total[i] += score;
+                Place::number(sums, i, j) *= factor;
             }
         }
     }
@@ -76,20 +79,20 @@ struct Softmax {
     METHOD void finish()
     {
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) {
-            total[i] += shuffle(total[i], at.lane ^ 8);
-            total[i] += shuffle(total[i], at.lane ^ 16);
+        for (int i = 0; i < ROWS; ++i) {
+            total[i] += shuffle(total[i], at.lane ^ Place::NEXT);
+            total[i] += shuffle(total[i], at.lane ^ 2 * Place::NEXT);
             show(i, total[i]);
+            total[i] = 0.0f;
         }
         sync_block();
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) total[i] += of_other_square(i);
+        for (int i = 0; i < ROWS; ++i)
+            for (int across = 0; across < Place::ACROSS; ++across) total[i] += load_shared<float>(cell(i, across));
     }
 };
 
 struct Forward {
-    enum { NBYTES = 4 * TILE + 2 * SIDE * sizeof(float) };
-
     const Parameters &p;
     const u32 of_queries, of_keys, of_values, of_powers, of_rows;
     const Rows queries, keys, values;
@@ -120,7 +123,7 @@ struct Forward {
             commit_copies();       // the values, or nothing
             wait_for_copies<1>();  // queries and keys, which were copied before
             sync_block();
-            multiply_rows(scores, softmax.at, of_queries, of_keys);
+            softmax.at.multiply_rows(scores, of_queries, of_keys);
             if (last) {
                 softmax.scale(scores, p.scale_of_2, key == first);
                 softmax.show_maxima(scores);
@@ -135,32 +138,32 @@ struct Forward {
     {
         const Place at;
         Softmax softmax(at, of_rows);
-        Sums sums(at.lane);
+        Sums sums = at.sums();
         load(0, 0);
         commit_copies();
         for (int key = 0; key <= first; key += SIDE) {
-            Products scores(at.lane);
+            Products scores = at.products();
             multiply(scores, softmax, key);
             softmax.advance(scores, sums);
-            store_square(of_powers, at, scores.sums);
+            store_weights(of_powers, at, scores);
             wait_for_copies<1>();  // the values
             sync_block();
-            add_weighted(sums, at, of_powers, of_values);
+            at.add_weighted(sums, of_powers, of_values);
             sync_block();
         }
         softmax.finish();
         store(softmax, sums);
     }
 
-    METHOD void store(const Softmax &softmax, const Sums &sums) const
+    METHOD void store(const Softmax &softmax, Sums &sums) const
     {
         const Place &at = softmax.at;
-        float factors[QUARTERS];
+        float factors[ROWS];
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i) {
+        for (int i = 0; i < ROWS; ++i) {
             const int row = first + at.row(i);
             factors[i] = 1.0f / softmax.total[i];
-            if (feature == 0 && at.across == 0 && at.lane < 8 && row < p.places)
+            if (feature == 0 && at.across == 0 && at.first_of_row() && row < p.places)
                 p.log_sums[static_cast<i64>(blockIdx.x) * p.places + row] =
                     softmax.highest[i] + log2f(softmax.total[i]);
         }

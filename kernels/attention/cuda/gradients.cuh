@@ -10,6 +10,7 @@
 DEVICE void compute_means(const Parameters &p)
 {
     enum { LANES = SIDE / 4 };
+    typedef Vector<Element, 4> Four;
     const Rows out(p.out, p), gradient(p.gradient, p);
     for (int k = threadIdx.x / LANES; k < SIDE; k += THREADS / LANES) {
         const int row = blockIdx.y * SIDE + k, lane = threadIdx.x % LANES, own = row < p.places ? row : 0;
@@ -18,7 +19,7 @@ DEVICE void compute_means(const Parameters &p)
             const Four a = *reinterpret_cast<const Four *>(out.first + own * out.pitch + feature);
             const Four b = *reinterpret_cast<const Four *>(gradient.first + own * gradient.pitch + feature);
             UNROLL
-            for (int i = 0; i < 4; ++i) sum += a.values[i] * b.values[i];
+            for (int i = 0; i < 4; ++i) sum += Type::taken(a.values[i]) * Type::taken(b.values[i]);
         }
         for (int apart = LANES / 2; apart > 0; apart /= 2) sum += shuffle(sum, threadIdx.x % 32 ^ apart);
         if (lane == 0 && row < p.places) p.means[static_cast<i64>(blockIdx.x) * p.places + row] = sum;
@@ -28,8 +29,7 @@ DEVICE void compute_means(const Parameters &p)
 // BY_KEYS: gradients of keys and values, with scores transposed, keys by queries; otherwise of queries. `one` and `two`
 // are what the scores, and the gradients of the probabilities, are products of.
 template <bool BY_KEYS> struct Gradients {
-    enum { NBYTES = 5 * TILE + 2 * SIDE * sizeof(float) };
-
+    enum { QUERIES = BY_KEYS ? COLUMNS : ROWS };  // of a lane
     const Parameters &p;
     const Place at;
     const u32 own_one, own_two, other_one, other_two, of_weights, of_rows;
@@ -69,28 +69,29 @@ template <bool BY_KEYS> struct Gradients {
     }
 
     // Logarithms or means of the queries of a lane, which are its columns or its rows.
-    METHOD void read(float (&numbers)[OF_LANE], int array) const
+    METHOD void read(float (&numbers)[QUERIES], int array) const
     {
         UNROLL
-        for (int k = 0; k < (BY_KEYS ? OF_LANE : QUARTERS); ++k)
+        for (int k = 0; k < QUERIES; ++k)
             numbers[k] = load_shared<float>(of_rows + (array * SIDE + (BY_KEYS ? at.column(k) : at.row(k))) * 4);
     }
 
     // Replace scores by probabilities, and the gradients of these by those of the scores.
     METHOD void finish(Products &scores, Products &gradients, bool masked) const
     {
-        float log_sums[OF_LANE], means[OF_LANE];
+        float log_sums[QUERIES], means[QUERIES];
         read(log_sums, 0);
         read(means, 1);
         UNROLL
-        for (int i = 0; i < QUARTERS; ++i)
+        for (int i = 0; i < ROWS; ++i)
             UNROLL
-            for (int j = 0; j < OF_LANE; ++j) {
+            for (int j = 0; j < COLUMNS; ++j) {
                 const int row = at.row(i), column = at.column(j), query = BY_KEYS ? j : i;
                 const bool hidden = masked && (BY_KEYS ? row > column : column > row);
-                const float power = power_of_two(scores.sums[i][j] * p.scale_of_2 - log_sums[query]);
-                scores.sums[i][j] = hidden ? 0.0f : power;
-                gradients.sums[i][j] = scores.sums[i][j] * (gradients.sums[i][j] - means[query]);
+                float &score = Place::number(scores, i, j), &gradient = Place::number(gradients, i, j);
+                const float power = power_of_two(score * p.scale_of_2 - log_sums[query]);
+                score = hidden ? 0.0f : power;
+                gradient = score * (gradient - means[query]);
             }
     }
 
@@ -100,32 +101,34 @@ template <bool BY_KEYS> struct Gradients {
     {
         for (int turn = 1; turn <= p.chunks; ++turn) {
             load(other, (chunk + turn) % p.chunks, begin || p.chunks > 1);
-            multiply_rows(scores, at, own_one, other_one);
-            multiply_rows(gradients, at, own_two, other_two);
+            at.multiply_rows(scores, own_one, other_one);
+            at.multiply_rows(gradients, own_two, other_two);
         }
         finish(scores, gradients, other == first);
     }
 
     // sums += weights times the rows of a tile.
-    METHOD void add(Sums &sums, const Products &weights, u32 tile) const
+    METHOD void add(Sums &sums, Products &weights, u32 tile) const
     {
-        store_square(of_weights, at, weights.sums);
+        store_weights(of_weights, at, weights);
         sync_block();
-        add_weighted(sums, at, of_weights, tile);
+        at.add_weighted(sums, of_weights, tile);
     }
 
-    METHOD void store(const Heads &array, const Sums &sums, float factor) const
+    METHOD void store(const Heads &array, Sums &sums, float factor) const
     {
-        const float factors[QUARTERS] = {factor, factor, factor, factor};
+        float factors[ROWS];
+        UNROLL
+        for (int i = 0; i < ROWS; ++i) factors[i] = factor;
         store_rows(Rows(array, p), at, first, chunk * SIDE, sums, factors);
     }
 
     METHOD void run() const
     {
-        Sums of_one(at.lane), of_values(at.lane);
+        Sums of_one = at.sums(), of_values = at.sums();
         const int begin = BY_KEYS ? first : 0, end = BY_KEYS ? p.places : first + SIDE;
         for (int other = begin; other < end; other += SIDE) {
-            Products scores(at.lane), gradients(at.lane);
+            Products scores = at.products(), gradients = at.products();
             multiply(scores, gradients, other, other == begin);
             if constexpr (BY_KEYS) {
                 add(of_values, scores, other_two);

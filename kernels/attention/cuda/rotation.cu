@@ -3,6 +3,8 @@
 // Grid: x heads of all samples, y tiles of places, z arrays.
 #include "tiles.cuh"
 
+typedef Vector<float, 4> Four;
+
 struct Rotation {
     Heads from[2], to[2];          // queries and keys; an array may be rotated in place
     const float *cosines, *sines;  // [places][features / 2]

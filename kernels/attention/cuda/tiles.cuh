@@ -1,19 +1,18 @@
-// Tiles of attention: SIDE places of SIDE features or keys, four squares of 32 x 32 numbers one after the other. A
-// square is 32 lines as shared_tile.cuh arranges them, so that it is an operand by rows and by columns. Each of the
-// four warps of a block computes one square of a result.
+// Tiles of attention in shared memory, SIDE places of SIDE features or keys, and the rows that they are copied from.
 #pragma once
-#include "simt.cuh"
+#include "warp.cuh"
 
-enum { HALF = Width<Fp32>::ELEMENTS, SIDE = 2 * HALF, SQUARE = HALF * LINE, TILE = 4 * SQUARE, THREADS = 128 };
-enum { QUARTERS = 4, OF_LANE = 8 };  // rows, and columns, of a square that a lane has
-
-typedef Simt<Fp32, HALF, HALF, 1, 1, BY_ROWS, BY_ROWS> Products;   // of rows with rows
-typedef Simt<Fp32, HALF, HALF, 1, 1, BY_ROWS, BY_COLUMNS> Sums;    // of rows, weighted
-typedef Vector<float, 4> Four;
+typedef USE_TYPE Type;
+typedef Type::Element Element;
+typedef Squares<Type> Tile;
+typedef Warp<Type> Place;
+typedef Place::Products Products;  // of rows with rows
+typedef Place::Sums Sums;          // of rows, weighted
+enum { TILE = Tile::TILE, ROWS = Place::ROWS, COLUMNS = Place::COLUMNS };
 
 // Rows of an array [batch][heads][places][features]; strides in numbers.
 struct Heads {
-    float *first;
+    Element *first;
     i64 sample, head, place;
 };
 
@@ -27,7 +26,7 @@ struct Parameters {
 
 // The rows of a head.
 struct Rows {
-    float *first;
+    Element *first;
     i64 pitch;
     int places;
 
@@ -38,79 +37,56 @@ struct Rows {
     }
 };
 
-// The square of a tile that a warp computes, and the rows and columns of it that a lane has.
-struct Place {
-    const int down, across, lane;
-
-    METHOD Place() : down(threadIdx.x / 64), across(threadIdx.x / 32 % 2), lane(threadIdx.x % 32) {}
-    METHOD int row(int index) const { return down * HALF + Products::part<BY_ROWS>(index, lane % 8, 8); }
-    METHOD int column(int index) const { return across * HALF + Products::part<BY_ROWS>(index, lane / 8, 4); }
-    METHOD int feature(int index) const { return across * HALF + Sums::part<BY_COLUMNS>(index, lane / 8, 4); }
-};
-
-DEVICE u32 square(u32 tile, int down, int across) { return tile + (2 * down + across) * SQUARE; }
-
-DEVICE u32 vector_at(u32 tile, int row, int vector)
-{
-    return square(tile, row / HALF, vector / VECTORS) + swizzled_offset(row % HALF, vector % VECTORS);
-}
-
 // Begin to copy a tile of rows from `first` on, features from `feature` on; rows that do not exist become 0.
 DEVICE void load_tile(u32 tile, const Rows &rows, int first, int feature)
 {
-    enum { ACROSS = 2 * VECTORS, APART = THREADS / ACROSS };
+    enum { ACROSS = SIDE / Width<Type>::VECTOR_ELEMENTS, APART = THREADS / ACROSS };
     const int vector = threadIdx.x % ACROSS;
     UNROLL
     for (int k = 0; k < SIDE / APART; ++k) {
         const int row = threadIdx.x / ACROSS + k * APART;
         const bool there = first + row < rows.places;
-        const float *from = rows.first + (there ? first + row : 0) * rows.pitch + feature + 4 * vector;
-        copy_async<VECTOR>(vector_at(tile, row, vector), from, there);
+        const Element *from = rows.first + (there ? first + row : 0) * rows.pitch + feature;
+        copy_async<VECTOR>(Tile::vector_at(tile, row, vector), from + vector * Width<Type>::VECTOR_ELEMENTS, there);
     }
 }
 
-// Store numbers of the square of a warp, rows and columns as of `Products`.
-DEVICE void store_square(u32 tile, const Place &at, const float (&numbers)[QUARTERS][OF_LANE])
+// COUNT neighbouring numbers of a row in registers, times a factor, in the type of the operands.
+template <int COUNT, class Engine>
+DEVICE Vector<Element, COUNT> stored(Engine &engine, int row, int column, float factor)
 {
+    float numbers[COUNT];
     UNROLL
-    for (int i = 0; i < QUARTERS; ++i)
+    for (int k = 0; k < COUNT; ++k) numbers[k] = Place::number(engine, row, column + k) * factor;
+    Vector<Element, COUNT> made;
+    Type::store(made.values, numbers);
+    return made;
+}
+
+// Store the products of a block as a tile of weights.
+DEVICE void store_weights(u32 tile, const Place &at, Products &products)
+{
+    enum { PIECE = Place::PIECE, OF_VECTOR = Width<Type>::VECTOR_ELEMENTS };
+    UNROLL
+    for (int i = 0; i < ROWS; ++i)
         UNROLL
-        for (int j = 0; j < OF_LANE; ++j) {
-            const int column = at.column(j);
-            store_shared(vector_at(tile, at.row(i), column / 4) + column % 4 * sizeof(float), numbers[i][j]);
+        for (int j = 0; j < COLUMNS; j += PIECE) {
+            const u32 vector = Tile::vector_at(tile, at.row(i), at.column(j) / OF_VECTOR);
+            store_shared(vector + at.column(j) % OF_VECTOR * sizeof(Element), stored<PIECE>(products, i, j, 1.0f));
         }
-}
-
-// products += the rows of one tile times those of another.
-DEVICE void multiply_rows(Products &products, const Place &at, u32 tile, u32 other)
-{
-    UNROLL
-    for (int half = 0; half < 2; ++half)
-        products.multiply(square(tile, at.down, half), square(other, at.across, half));
-}
-
-// sums += weights times the rows of a tile.
-DEVICE void add_weighted(Sums &sums, const Place &at, u32 weights, u32 tile)
-{
-    UNROLL
-    for (int half = 0; half < 2; ++half)
-        sums.multiply(square(weights, at.down, half), square(tile, half, at.across));
 }
 
 // Store the sums, each row times a factor, as rows from `first` on, features from `feature` on.
-DEVICE void store_rows(const Rows &rows, const Place &at, int first, int feature, const Sums &sums,
-                       const float (&factors)[QUARTERS])
+DEVICE void store_rows(const Rows &rows, const Place &at, int first, int feature, Sums &sums,
+                       const float (&factors)[ROWS])
 {
+    enum { PIECE = Place::RESULT_PIECE };
     UNROLL
-    for (int i = 0; i < QUARTERS; ++i) {
+    for (int i = 0; i < ROWS; ++i) {
         if (first + at.row(i) >= rows.places) continue;
-        float *target = rows.first + (first + at.row(i)) * rows.pitch + feature;
+        Element *target = rows.first + (first + at.row(i)) * rows.pitch + feature;
         UNROLL
-        for (int j = 0; j < OF_LANE; j += 4) {
-            Four four;
-            UNROLL
-            for (int k = 0; k < 4; ++k) four.values[k] = sums.sums[i][j + k] * factors[i];
-            *reinterpret_cast<Four *>(target + at.feature(j)) = four;
-        }
+        for (int j = 0; j < COLUMNS; j += PIECE)
+            *reinterpret_cast<Vector<Element, PIECE> *>(target + at.feature(j)) = stored<PIECE>(sums, i, j, factors[i]);
     }
 }
