@@ -41,12 +41,13 @@ def test_every_element_is_within_its_bound(shape: Shape, direction: str, spread:
 
 
 @pytest.mark.parametrize("direction", PASSES)
-def test_torch_is_within_the_bound(direction: str) -> None:
+@pytest.mark.parametrize(("dtype", "limit"), [("fp32", 0.5), ("fp16", 1.0), ("bf16", 1.0)])
+def test_torch_is_within_the_bound(dtype: str, limit: float, direction: str) -> None:
     shape = Shape(2, 3, 150)
-    data = drawn(shape, "fp32", 2)
+    data = drawn(shape, dtype, 2)
     (found,) = vendor.prepare(shape, direction, data, "cpu", 1)
     found.call()
-    assert 0.0 < residual(SPEC, shape, direction, "fp32", data, found) < 0.5
+    assert 0.0 < residual(SPEC, shape, direction, dtype, data, found) < limit
 
 
 def test_the_exponential_has_the_error_it_states() -> None:

@@ -12,11 +12,13 @@ from sample_records import altered, with_fields
 from hpcai import networks, opcount
 from hpcai.inputfile import Case
 from hpcai.kernels import conv2d, gemm
+from hpcai.kernels.layers import SPECS
 from hpcai.opcount.products import Product, of_layers, of_network, requested, squares
 from hpcai.results.alterations import appended, changed, removed, repeated
 from hpcai.results.claim import violated as violated_claims
 from hpcai.workloads.kernels.checks import rows, verdict
 from hpcai.workloads.kernels.claims import CLAIMS
+from hpcai.workloads.kernels.lines import NAMES
 from hpcai.workloads.kernels.record import KernelCeilings, KernelsRaw, MissingKernel
 from hpcai.workloads.kernels.scores import ceilings, step_times
 
@@ -47,6 +49,10 @@ def test_products_of_a_decoder_are_those_of_its_training_and_attention_in_its_ty
     assert [(each.direction, each.shape, each.occurrences) for each in attention] == [
         (direction, "n3 h2 s32 d64", 4) for direction in ("forward", "input_gradient") if dtype != "tf32"
     ]
+
+
+def test_every_kernel_of_layers_has_a_name_in_the_report() -> None:
+    assert {*SPECS} == {*NAMES}
 
 
 def test_shapes_as_text() -> None:

@@ -20,7 +20,7 @@ HEAD = (
     f"{'shape':<{SHAPE}} {'direction':<15} {'type':<5} {'provider':<8} {'time, ms':>12} {'GFLOP/s':>10} "
     f"{'bound':>10} {'ratio':>7} {'of peak':>8} {'FLOP/byte':>10} {'residual':>12} verdict"
 )
-NAMES = {"gemm": "matrix products", "conv2d": "convolutions"}
+NAMES = {"gemm": "matrix products", "conv2d": "convolutions", "attention": "attention"}
 LETTERS = (
     "n images, c channels, h x w pixels, f filters, k kernel, s stride, p padding, d dilation, g groups; "
     "matrices m x k by k x n"
