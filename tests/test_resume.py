@@ -34,6 +34,23 @@ fashion         DATASET
 2               GROUPS
 1               DEGREE
 """
+DIVIDED = """\
+A language model in two parts, which is broken off
+Small
+0.05            CHECKPOINT
+0               TELEMETRY
+[language]
+generated       DATASET
+decoder4x128    NETWORK
+{parallel}      PARALLEL
+1               GROUPS
+2               DEGREE
+32              RESOLUTION
+128             SAMPLES
+8               BATCH
+6               EPOCHS
+2               EVALUATE
+"""
 GROUPS = RANKS = 2
 FAILING = ROOT / "tests" / "jobs" / "failing.py"
 ENSEMBLE = """\
@@ -54,9 +71,9 @@ WORKLOADS = {
 }
 
 
-def prepared(folder: Path, kernels: str) -> Path:
+def prepared(folder: Path, kernels: str, text: str = INPUT) -> Path:
     folder.mkdir(parents=True)
-    (folder / "input.dat").write_text(INPUT.format(kernels=kernels))
+    (folder / "input.dat").write_text(text.format(kernels=kernels))
     return folder
 
 
@@ -77,11 +94,16 @@ def whole(tmp_path_factory: pytest.TempPathFactory, compared: Compared) -> Json:
     return compared(folder)
 
 
-def broken_off(folder: Path, kernels: str = "vendor") -> None:
-    """A run that is killed as soon as all groups have a checkpoint."""
-    with start_job([BENCH], RANKS, prepared(folder, kernels)) as job:
-        files = "results/*/.checkpoints/test-2/*/rank-0.*.safetensors"
-        assert wait_until(lambda: len([*folder.glob(files)]) >= GROUPS, 120), job.output()
+def checkpoints(folder: Path, files: str) -> set[tuple[str, str]]:
+    """Groups and ranks that have a checkpoint."""
+    found = folder.glob(f"results/*/.checkpoints/{files}.*.safetensors")
+    return {(path.parent.name, path.name.partition(".")[0]) for path in found}
+
+
+def broken_off(folder: Path, kernels: str = "vendor", text: str = INPUT, files: str = "test-2/*/rank-0") -> None:
+    """A run that is killed as soon as two groups or ranks have a checkpoint."""
+    with start_job([BENCH], RANKS, prepared(folder, kernels, text)) as job:
+        assert wait_until(lambda: len(checkpoints(folder, files)) >= 2, 120), job.output()
         kill_ranks(job)
         job.wait(60)
 
@@ -120,6 +142,21 @@ def test_a_resumed_run_has_the_result_of_one_that_was_not_broken_off(
     (results(folder) / ".lock").mkdir()  # as in a folder that cannot be changed
     again = resumed(folder)
     assert again.returncode == 2 and "all of its 2 tests have ended" in again.stderr and "Traceback" not in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("parallel", ["tensor", pytest.param("pipeline", marks=pytest.mark.exhaustive)])
+def test_a_divided_language_model_is_resumed(compared: Compared, parallel: str, tmp_path: Path) -> None:
+    """Each rank has its own part of the model in its checkpoint."""
+    text, killed = DIVIDED.replace("{parallel}", parallel), tmp_path / "killed"
+    folder = prepared(tmp_path / "whole", "vendor", text)
+    job = run_job([BENCH], RANKS, folder)
+    assert job.returncode == 0, job.stdout + job.stderr
+    broken_off(killed, text=text, files="test-1/group-0/rank-*")
+    job = resumed(killed)
+    assert job.returncode == 0, job.stdout + job.stderr
+    assert compared(killed) == compared(folder)
+    assert result(killed)["tests"][0]["raw"]["checkpoints"]["resumed"] == 1
 
 
 @pytest.mark.slow
