@@ -6,7 +6,7 @@ Pixels lie `pitch` bytes apart, with contiguous channels. A table holds the coef
 
 import math
 from collections.abc import Callable, Sequence
-from functools import reduce
+from functools import partial, reduce
 from itertools import product
 from typing import Any
 
@@ -153,16 +153,9 @@ def _passes(vectors: int) -> Any:
         typingctx: Any, kind: Any, floor: Any, count: Any, pitch: Any, table: Any, apart: Any, arrays: Any, out: Any
     ) -> Any:
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            chosen, *given = arguments
-            after = builder.append_basic_block("after")
-            switch = builder.switch(chosen, after)
-            for kind, formula in _FORMULAS.items():
-                block = builder.append_basic_block("pass")
-                switch.add_case(I64(kind), block)
-                builder.position_at_end(block)
-                _emit(Code(builder, floor), *formula, vectors, *given)
-                builder.branch(after)
-            builder.position_at_end(after)
+            (chosen, *given), code = arguments, Code(builder, floor)
+            cases = {kind: partial(_emit, code, *formula, vectors, *given) for kind, formula in _FORMULAS.items()}
+            code.switch(chosen, cases)
             return context.get_dummy_value()
 
         return types.void(types.intp, floor, *[types.intp] * 4, arrays, types.intp), generate

@@ -4,7 +4,7 @@ Numba compiles scalar loops well; vector loops are emitted here instruction by i
 offsets are bytes, so that one compilation serves all shapes and strides.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -134,6 +134,18 @@ class Code:
         if self.scalar == I32:
             return self.builder.add(vector, old)
         return self.multiply_add(vector, factor, old)
+
+    def switch(self, chosen: Value, cases: Mapping[int, Callable[[], None]]) -> None:
+        """Emit one of the cases, by number; none for another number. Numba itself has no table of instructions."""
+        after = self.builder.append_basic_block("after")
+        switch = self.builder.switch(chosen, after)
+        for number, emit in cases.items():
+            block = self.builder.append_basic_block("case")
+            switch.add_case(I64(number), block)
+            self.builder.position_at_end(block)
+            emit()
+            self.builder.branch(after)
+        self.builder.position_at_end(after)
 
     def loop(
         self, start: Value, stop: Value, step: int, sums: Vectors, body: Callable[[Value, Vectors], Vectors]

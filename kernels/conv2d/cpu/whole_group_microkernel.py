@@ -6,6 +6,8 @@ read where they lie; the sums stay in registers.
 """
 
 from collections.abc import Sequence
+from functools import partial
+from itertools import product
 from typing import Any
 
 from llvmlite import ir
@@ -20,6 +22,7 @@ from ...cpu.simd import HOST, I8, I64, Code, Value, Vectors, instruction
 VECTORS = (1, 2)  # of a group
 ENTRY = 2  # 64-bit words
 HEIGHTS = (6, 5, 3, 1)  # pixels of a tile
+CASES = 8  # more than HEIGHTS has numbers
 SUMS = 12  # vectors of sums of a tile, at most: enough to hide the latency, and as many as fit 16 registers
 
 
@@ -28,40 +31,53 @@ def sums_of_pixel(height: int, vectors: int) -> int:
     return max(count for count in (1, 2, 4, 8) if count == 1 or count * height * vectors <= SUMS)
 
 
-def _pixels_of(height: int, vectors: int) -> Any:
-    """The instruction for `height` output pixels of a group of so many vectors."""
+@instruction
+def multiply_whole(
+    typingctx: Any, like: Any, vectors: Any, height: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any,
+    pixel: Any,
+) -> Any:
+    """Compute `height` neighbouring pixels of y, one of HEIGHTS; arguments as of grouped_microkernel.multiply_pixels.
 
-    @instruction
-    def multiply(
-        typingctx: Any, like: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any, pixel: Any
-    ) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-            code = Code(builder, like)
-            _, x, apart, entries, count, w, y, pixel = arguments
-            channels, several = vectors * code.lanes, sums_of_pixel(height, vectors)
-            first = [builder.add(x, builder.mul(apart, I64(place))) for place in range(height)]
+    w holds for each tap and channel the vectors of its weights for all filters.
+    """
 
-            def entry(index: Value, sums: Vectors) -> Vectors:
-                here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
-                seen, tap = code.load_int64s(here, ENTRY)
-                by = code.at(code.pointer(w), builder.mul(tap, I64(channels * vectors * HOST.nbytes)), I8)
-                pixels = [code.pointer(builder.add(place, seen)) for place in first]
-                added = [list(row) for row in sums]
-                for channel in range(channels):
-                    weights = [code.load(by, (channel * vectors + place) * HOST.nbytes) for place in range(vectors)]
-                    _add(code, added, pixels, channel * code.itemsize, weights, channel % several * vectors)
-                return added
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code, (_, vectors, height, *given) = Code(builder, like), arguments
+        chosen = builder.add(builder.mul(vectors, I64(CASES)), height)
+        emits = {
+            wide * CASES + high: partial(_emit_pixels, code, high, wide, *given)
+            for wide, high in product(VECTORS, HEIGHTS)
+        }
+        code.switch(chosen, emits)
+        return context.get_dummy_value()
 
-            sums = code.loop(I64(0), count, 1, zero_sums(code, height, several * vectors), entry)[1]
-            for place, row in enumerate(sums):
-                to = code.at(code.pointer(y), builder.mul(pixel, I64(place)), I8)
-                for vector in range(vectors):
-                    code.store(_total(code, row[vector::vectors]), to, vector * HOST.nbytes)
-            return context.get_dummy_value()
+    return types.void(like, *[types.intp] * 9), generate
 
-        return types.void(like, *[types.intp] * 7), generate
 
-    return multiply
+def _emit_pixels(
+    code: Code, height: int, vectors: int, x: Value, apart: Value, entries: Value, count: Value, w: Value, y: Value,
+    pixel: Value,
+) -> None:
+    """Emit the sums of `height` output pixels of a group of so many vectors."""
+    builder, channels, several = code.builder, vectors * code.lanes, sums_of_pixel(height, vectors)
+    first = [builder.add(x, builder.mul(apart, I64(place))) for place in range(height)]
+
+    def entry(index: Value, sums: Vectors) -> Vectors:
+        here = code.at(code.pointer(entries), builder.mul(index, I64(ENTRY * WORD)), I8)
+        seen, tap = code.load_int64s(here, ENTRY)
+        by = code.at(code.pointer(w), builder.mul(tap, I64(channels * vectors * HOST.nbytes)), I8)
+        pixels = [code.pointer(builder.add(place, seen)) for place in first]
+        added = [list(row) for row in sums]
+        for channel in range(channels):
+            weights = [code.load(by, (channel * vectors + place) * HOST.nbytes) for place in range(vectors)]
+            _add(code, added, pixels, channel * code.itemsize, weights, channel % several * vectors)
+        return added
+
+    sums = code.loop(I64(0), count, 1, zero_sums(code, height, several * vectors), entry)[1]
+    for place, row in enumerate(sums):
+        to = code.at(code.pointer(y), builder.mul(pixel, I64(place)), I8)
+        for vector in range(vectors):
+            code.store(_total(code, row[vector::vectors]), to, vector * HOST.nbytes)
 
 
 def _add(
@@ -81,90 +97,51 @@ def _total(code: Code, sums: Sequence[Value]) -> Value:
     return left[0]
 
 
-def _gradient_of(vectors: int) -> Any:
-    """The instruction for some channels of a group of so many vectors, as many as give a sum for each lane."""
+@instruction
+def _accumulate(
+    typingctx: Any, like: Any, vectors: Any, x: Any, steps: Any, g: Any, pixels: Any, rows: Any, count: Any, out: Any
+) -> Any:
+    """Some channels of a group, as many as give a sum for each lane."""
 
-    @instruction
-    def accumulate(
-        typingctx: Any, like: Any, x: Any, steps: Any, g: Any, pixels: Any, rows: Any, count: Any, out: Any
-    ) -> Any:
-        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-            code = Code(builder, like)
-            _, x, steps, g, pixels, rows, count, out = arguments
-            (x_down, x_right), (g_down, g_right) = (
-                [builder.extract_value(pair, place) for place in (0, 1)] for pair in (steps, pixels)
-            )
-            channels, total = code.lanes // vectors, code.pointer(out)
+    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+        code, (_, vectors, *given) = Code(builder, like), arguments
+        code.switch(vectors, {wide: partial(_emit_gradient, code, wide, *given) for wide in VECTORS})
+        return context.get_dummy_value()
 
-            def row(index: Value, sums: Vectors) -> Vectors:
-                seen = code.at(code.pointer(x), builder.mul(index, x_down), I8)
-                given = code.at(code.pointer(g), builder.mul(index, g_down), I8)
-
-                def pixel(place: Value, sums: Vectors) -> Vectors:
-                    here, there = (
-                        code.at(start, builder.mul(place, right), I8)
-                        for start, right in ((seen, x_right), (given, g_right))
-                    )
-                    factors = [code.load(there, vector * HOST.nbytes) for vector in range(vectors)]
-                    added = [list(row) for row in sums]
-                    for channel in range(channels):
-                        _add(code, [added[channel]], [here], channel * code.itemsize, factors, 0)
-                    return added
-
-                return code.loop(I64(0), count, 1, sums, pixel)[1]
-
-            before = [
-                [code.load(total, (channel * vectors + vector) * HOST.nbytes) for vector in range(vectors)]
-                for channel in range(channels)
-            ]
-            for channel, sums in enumerate(code.loop(I64(0), rows, 1, before, row)[1]):
-                for vector, each in enumerate(sums):
-                    code.store(each, total, (channel * vectors + vector) * HOST.nbytes)
-            return context.get_dummy_value()
-
-        pair = types.UniTuple(types.intp, 2)
-        return types.void(like, types.intp, pair, types.intp, pair, *[types.intp] * 3), generate
-
-    return accumulate
+    pair = types.UniTuple(types.intp, 2)
+    return types.void(like, types.intp, types.intp, pair, types.intp, pair, *[types.intp] * 3), generate
 
 
-_six, _five, _three, _one = (_pixels_of(height, 1) for height in HEIGHTS)
-_six_wide, _five_wide, _three_wide, _one_wide = (_pixels_of(height, 2) for height in HEIGHTS)
-_gradient, _gradient_wide = (_gradient_of(vectors) for vectors in VECTORS)
-
-
-@compiled
-def multiply_whole(
-    like: Any, vectors: Any, height: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any, pixel: Any
+def _emit_gradient(
+    code: Code, vectors: int, x: Value, steps: Value, g: Value, pixels: Value, rows: Value, count: Value, out: Value
 ) -> None:
-    """Compute `height` neighbouring pixels of y, one of HEIGHTS; arguments as of grouped_microkernel.multiply_pixels.
+    """Emit the products of some channels with the gradient of so many vectors of filters."""
+    builder, channels, total = code.builder, code.lanes // vectors, code.pointer(out)
+    (x_down, x_right), (g_down, g_right) = (
+        [builder.extract_value(pair, place) for place in (0, 1)] for pair in (steps, pixels)
+    )
 
-    w holds for each tap and channel the vectors of its weights for all filters.
-    """
-    if vectors == 2:
-        _multiply_wide(like, height, x, apart, entries, count, w, y, pixel)
-    elif height == 6:
-        _six(like, x, apart, entries, count, w, y, pixel)
-    elif height == 5:
-        _five(like, x, apart, entries, count, w, y, pixel)
-    elif height == 3:
-        _three(like, x, apart, entries, count, w, y, pixel)
-    else:
-        _one(like, x, apart, entries, count, w, y, pixel)
+    def row(index: Value, sums: Vectors) -> Vectors:
+        seen = code.at(code.pointer(x), builder.mul(index, x_down), I8)
+        given = code.at(code.pointer(g), builder.mul(index, g_down), I8)
 
+        def pixel(place: Value, sums: Vectors) -> Vectors:
+            here = code.at(seen, builder.mul(place, x_right), I8)
+            there = code.at(given, builder.mul(place, g_right), I8)
+            factors = [code.load(there, vector * HOST.nbytes) for vector in range(vectors)]
+            added = [list(row) for row in sums]
+            for channel in range(channels):
+                _add(code, [added[channel]], [here], channel * code.itemsize, factors, 0)
+            return added
 
-@compiled
-def _multiply_wide(
-    like: Any, height: Any, x: Any, apart: Any, entries: Any, count: Any, w: Any, y: Any, pixel: Any
-) -> None:
-    if height == 6:
-        _six_wide(like, x, apart, entries, count, w, y, pixel)
-    elif height == 5:
-        _five_wide(like, x, apart, entries, count, w, y, pixel)
-    elif height == 3:
-        _three_wide(like, x, apart, entries, count, w, y, pixel)
-    else:
-        _one_wide(like, x, apart, entries, count, w, y, pixel)
+        return code.loop(I64(0), count, 1, sums, pixel)[1]
+
+    places = [[(channel * vectors + vector) * HOST.nbytes for vector in range(vectors)] for channel in range(channels)]
+    before = [[code.load(total, place) for place in row] for row in places]
+    after = code.loop(I64(0), rows, 1, before, row)[1]
+    for sums, there in zip(after, places, strict=True):
+        for each, place in zip(sums, there, strict=True):
+            code.store(each, total, place)
 
 
 @compiled
@@ -176,10 +153,7 @@ def accumulate_whole(
 
     out holds for each channel the vectors of the sums of all filters.
     """
-    if vectors == 1:
-        _gradient(like, x, steps, g, pixels, rows, count, out)
-    else:
-        part = VECTOR // vectors  # bytes of the channels of a call, whose sums are as many as lanes
-        for place in range(0, vectors * VECTOR, part):
-            at = out + place // bytes_of(like) * vectors * VECTOR
-            _gradient_wide(like, x + place, steps, g, pixels, rows, count, at)
+    part = VECTOR // vectors  # bytes of the channels of a call, whose sums are as many as lanes
+    for place in range(0, vectors * VECTOR, part):
+        at = out + place // bytes_of(like) * vectors * VECTOR
+        _accumulate(like, vectors, x + place, steps, g, pixels, rows, count, at)
