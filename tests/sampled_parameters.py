@@ -16,7 +16,7 @@ PARTS = 8
 ONE_OF = 8
 FEW = 3  # cases of a test in `make test`
 SOME = 8  # of its other cases in `make test-slow`
-NOT_FAST = ("slow", "exhaustive", "network")
+NOT_SAMPLED = ("slow", "exhaustive", "network", "sequence")
 SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
 
 
@@ -50,7 +50,7 @@ def mark_many(items: Iterable[pytest.Item]) -> None:
     """Of the fast cases of each test about FEW, at equal distances, stay fast; about SOME of the others become slow."""
     cases = defaultdict[str, list[pytest.Item]](list)
     for item in items:
-        if not any(item.get_closest_marker(mark) for mark in NOT_FAST):
+        if not any(item.get_closest_marker(mark) for mark in NOT_SAMPLED):
             cases[item.nodeid.partition("[")[0]].append(item)
     for each in cases.values():
         others = _left_out(each, FEW)

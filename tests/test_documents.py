@@ -121,6 +121,7 @@ def run(script: str, folder: Path) -> Finished:
 
 
 @pytest.mark.skipif(mpirun() is None, reason="NO mpirun: DOCUMENTS NOT RUN")
+@pytest.mark.sequence
 @pytest.mark.parametrize("block", RUN)
 def test_commands_run(block: Block, scratch: Callable[[Path], Path]) -> None:
     finished = run(block.text, scratch(block.document))
