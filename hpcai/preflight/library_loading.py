@@ -1,6 +1,6 @@
 """Loads libraries and compiles kernels before memory is measured, by running a tiny training and tiny products."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from importlib import import_module
 
@@ -22,7 +22,7 @@ from hpcai.kernels.cycles.numba_cpu import ITERATIONS, burst
 from hpcai.kernels.providers import VENDOR
 from hpcai.kernels.spec import DIRECTIONS
 from hpcai.machine import memory
-from hpcai.models.module import Layers, build
+from hpcai.models.module import build
 from hpcai.preflight.preconditions import Piece, preconditions
 from hpcai.train.optimisers import build_optimiser
 from hpcai.train.profiler import by_class, profiler
@@ -51,7 +51,7 @@ def load(cases: Sequence[Case], device: torch.device, compiled: bool = True, nod
     if any(case.split.stages > 1 for case in trained):
         import_module("torch._dynamo")  # for backward passes of stages, which are given gradients
     if trained:
-        _train(trained[0], device, leave)
+        _train(trained[0], device)
         check_layer(LAYERS[0], str(device), 1)
     memory.resume_collection()  # before compilation, which leaves hundreds of MiB of garbage
     for piece in _ordered(_pieces(cases, device, compiled), *node):
@@ -82,10 +82,24 @@ def _pieces(cases: Sequence[Case], device: torch.device, compiled: bool) -> list
     for section in dict.fromkeys(case.workload for case in cases):
         custom = any(case.workload == section and case.kernels != VENDOR for case in cases if case.trains)
         found += preconditions(section).pieces(device, compiled, custom)
-    if compiled and device.type == "cpu" and any(case.kernels != VENDOR for case in trained):
-        found += [partial(_check_custom, shape, way, device) for shape in LAYERS for way in DIRECTIONS]
-        found.append(partial(_train, trained[0], device, use_custom))
     return found
+
+
+def custom_convolutions(device: torch.device) -> list[Piece]:
+    """What training a network of convolutions by custom kernels compiles on CPUs; GPUs compile each shape by itself."""
+    if device.type != "cpu":
+        return []
+    layers = [partial(_check_custom, shape, way, device) for shape in LAYERS for way in DIRECTIONS]
+    return [*layers, partial(run_pass, "resnet8", (SIDE, SIDE), device, custom=True)]
+
+
+def run_pass(network: str, size: tuple[int, int], device: torch.device, custom: bool) -> None:
+    """Run a forward and a backward pass of a network on zeros."""
+    module = build(networks.build(network, size, 1, 2), 0)
+    module = module.to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
+    if custom:
+        use_custom(module)
+    module(torch.zeros(SAMPLES, 1, *size, device=device)).sum().backward()
 
 
 def _check_custom(shape: conv2d.Shape, direction: str, device: torch.device) -> None:
@@ -131,16 +145,11 @@ def _normalise(cropped: bool) -> None:
         normalise(last.transpose(0, 3, 1, 2), factors, factors)
 
 
-def leave(module: Layers) -> None:
-    """Leave the layers to the vendor."""
-
-
-def _train(case: Case, device: torch.device, choose: Callable[[Layers], None]) -> None:
+def _train(case: Case, device: torch.device) -> None:
     import h5py  # noqa: F401
 
     graph = networks.build("resnet8", (SIDE, SIDE), 1, 2)
     module = build(graph, 0).to(device, memory_format=torch.channels_last)  # type: ignore[call-overload]
-    choose(module)
     recipe = Recipe.of(case.settings)
     optimiser = build_optimiser(recipe.rule, module, recipe.peak_rate)
     elements = StepElements(TrainingState(module, optimiser, device), recipe.rule, 1)

@@ -7,6 +7,7 @@ import torch
 from hpcai import networks
 from hpcai.errors import InputError
 from hpcai.inputfile import Case
+from hpcai.preflight.library_loading import custom_convolutions
 from hpcai.preflight.preconditions import Piece, Preconditions
 
 ENDS = ("TRIALS", "ROUNDS", "DURATION", "WINDOW")  # a recorded search ends with its trials as well
@@ -19,8 +20,8 @@ def _check(case: Case, dataset: Any) -> None:
 
 
 def _pieces(device: torch.device, compiled: bool, custom: bool) -> list[Piece]:
-    """Compile the edit distance of networks; only searches need it."""
-    return [_measure_distance]
+    """Compile the edit distance of networks, which only searches need, and custom kernels to train by."""
+    return [_measure_distance, *(custom_convolutions(device) if compiled and custom else [])]
 
 
 def _measure_distance() -> None:

@@ -13,6 +13,7 @@ from hpcai.errors import InputError
 from hpcai.inputfile import Case
 from hpcai.models.build import build
 from hpcai.models.detection import regions
+from hpcai.preflight.library_loading import custom_convolutions
 from hpcai.preflight.preconditions import Piece, Preconditions
 
 
@@ -33,9 +34,10 @@ def _refusal(case: Case, device: torch.device) -> str:
 
 
 def _pieces(device: torch.device, compiled: bool, custom: bool) -> list[Piece]:
-    """Train and evaluate a tiny detector; only detectors need their kernels."""
-    refused = regions.refusal(device)  # reported where cases are checked
-    return [] if refused else [partial(_detect, device)]
+    """Train and evaluate a tiny detector, as only detectors need their kernels; compile custom kernels to train by."""
+    if regions.refusal(device):  # reported where cases are checked
+        return []
+    return [partial(_detect, device), *(custom_convolutions(device) if compiled and custom else [])]
 
 
 def _detect(device: torch.device) -> None:
