@@ -8,7 +8,7 @@ from sample_records import MEMORY, altered, with_fields
 from hpcai.results.alterations import changed
 from hpcai.results.measured import Before, Measured
 from hpcai.workloads.kernels.checks import build, rows
-from hpcai.workloads.kernels.lines import HEAD, block
+from hpcai.workloads.kernels.lines import HEAD, OF_ATTENTION, block
 from hpcai.workloads.kernels.record import KernelsRaw
 
 CASE = case_of("resnet50", "64")
@@ -59,3 +59,9 @@ def test_no_line_looks_like_a_row_of_hpl() -> None:
     text = "\n".join(lines_of(raw_of(CASE)))
     assert "WR" not in text and " Gflops" not in text
     assert not re.search(r"\d+\s+\d+\s+\d+\s+\d+\s+\d*\.\d+\s+\d", text)
+
+
+def test_the_letters_of_attention_are_explained_where_it_is_measured() -> None:
+    decoder = case_of("decoder2x64", batch=1)
+    text = block(build(decoder, Measured(raw_of(decoder), MEMORY), Before()), rows(decoder, raw_of(decoder)))
+    assert f"\n  {OF_ATTENTION}\n" in text and OF_ATTENTION not in "\n".join(lines_of(raw_of(CASE)))

@@ -25,6 +25,7 @@ LETTERS = (
     "n images, c channels, h x w pixels, f filters, k kernel, s stride, p padding, d dilation, g groups; "
     "matrices m x k by k x n"
 )
+OF_ATTENTION = "attention: n sequences, h heads, s places, d features of a head"
 MEANINGS = (
     "ratio: time of the vendor / time of custom; of peak: share of the FMA peak of that type; "
     "residual: at most 1, of int8 wrong elements or random sums; "
@@ -44,6 +45,8 @@ def _lines(table: KernelsTable, rows: Sequence[KernelRow]) -> Iterator[str]:
     yield LINE
     yield f"Kernels, test {table.index}: {what} ...... {table.verdict}"
     yield f"  {LETTERS}"
+    if any(row.kernel == "attention" for row in rows):
+        yield f"  {OF_ATTENTION}"
     yield f"  {MEANINGS}"
     yield from (_ceiling(row, raw.ranks) for row in rows if row.of == CEILING)
     for of in dict.fromkeys(row.of for row in rows if row.of != CEILING):
