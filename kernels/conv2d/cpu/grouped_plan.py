@@ -97,15 +97,18 @@ def vectors_of(channels: int, group: int, size: int) -> int:
     return max(1, group * size // HOST.nbytes)
 
 
-def heights_of(vectors: int, group: int, size: int) -> Sequence[int]:
-    """Heights of the tiles of a layer."""
-    return WHOLE_HEIGHTS if group * size >= HOST.nbytes else heights(vectors, group)
+def fills_vectors(group: int, size: int) -> bool:
+    """Whether so many channels of a group, of `size` bytes each, fill vectors."""
+    return group * size >= VECTOR
+
+
+_fills_vectors = compiled(fills_vectors)
 
 
 @compiled
 def is_whole(like: Any, layer: Any) -> Any:
-    """Whether a group of the layer fills vectors."""
-    return layer.group * bytes_of(like) >= VECTOR
+    """Whether the groups of a layer fill vectors."""
+    return _fills_vectors(layer.group, bytes_of(like))
 
 
 def runs(axis: Axis) -> Iterator[Run]:
@@ -170,7 +173,8 @@ def _plan(direction: _Direction, shape: Shape, size: int) -> Plan:
         group, vectors, vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1], shape.batch,
         rows, len(phases), source.image, target.image, *_blocking(direction, vectors * HOST.nbytes),
     )
-    table, allowed = [0] * (len(phases) * ROWS), heights_of(vectors, group, size)
+    allowed = WHOLE_HEIGHTS if fills_vectors(group, size) else heights(vectors, group)
+    table = [0] * (len(phases) * ROWS)
     for place, (down, right) in enumerate(phases):
         table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, allowed)
     return Plan(layer, np.array(table, np.int64))

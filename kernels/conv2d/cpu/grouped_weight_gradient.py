@@ -23,7 +23,7 @@ from .. import Shape
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
 from .grouped_microkernel import prefetch_read
-from .grouped_plan import Run, is_whole, runs, vectors_of
+from .grouped_plan import Run, fills_vectors, is_whole, runs, vectors_of
 from .grouped_weights import unpack
 from .im2col import valid_outputs
 from .whole_group_microkernel import accumulate_whole
@@ -61,7 +61,7 @@ def plan_grouped_weight_gradient(
     source, given, own = images(x, 0, 1), images(y, 0, 1), weights(w, 0, 1)
     group = shape.channels // shape.groups
     vectors = vectors_of(shape.channels, group, x.itemsize)
-    allowed = [1] if group * x.itemsize >= HOST.nbytes else widths(vectors, group)
+    allowed = [1] if fills_vectors(group, x.itemsize) else widths(vectors, group)
     table = np.array([*_pieces(horizontal, source, given, allowed)], np.int64)
     layer = _layer(shape, group, vectors, len(table) // PIECE, source, given, x.itemsize)
 
