@@ -165,19 +165,29 @@ def kept(kernel: str) -> bool:
     return folder is not None and any((folder / kernel).rglob("*.nbi"))
 
 
-@cache
 def _folder(home: Path = HERE) -> Path | None:
     """Cache folder for exactly these sources, and those of `home` if it lies outside; None if it cannot be created.
 
     Machine code contains all functions it calls, so every source file counts.
     """
-    return code_cache.folder(f"numba-{_digest(home)}", PLACE)
+    return _folder_of(() if home.is_relative_to(HERE) else (home,))
 
 
 @cache
-def _digest(home: Path) -> str:
-    digest = hashlib.sha256()
-    beside = [] if home.is_relative_to(HERE) else sorted(home.glob("*.py"))
-    for source in [*sorted(HERE.rglob("*.py")), *beside]:
+def _folder_of(outside: tuple[Path, ...]) -> Path | None:
+    return code_cache.folder(f"numba-{_digest(outside)}", PLACE)
+
+
+def _digest(outside: tuple[Path, ...]) -> str:
+    digest = _own_sources().copy()
+    for source in (file for home in outside for file in sorted(home.glob("*.py"))):
         digest.update(source.read_bytes())
-    return digest.hexdigest()[:16]
+    return str(digest.hexdigest()[:16])
+
+
+@cache
+def _own_sources() -> Any:
+    digest = hashlib.sha256()
+    for source in sorted(HERE.rglob("*.py")):
+        digest.update(source.read_bytes())
+    return digest
