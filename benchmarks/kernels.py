@@ -1,6 +1,6 @@
-"""Our kernels against the vendor's: matrix products, also of bytes, convolutions, attention and RMS norm.
+"""Our kernels against the vendor's: matrix products, also of bytes, convolutions, attention, sums and RMS norm.
 
-    python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [attention] [rms_norm]
+    python benchmarks/kernels.py [gemm] [bytes] [convolution] [grouped] [attention] [rms_norm] [sums]
         [--threads 1 2] [--batches 8 32] [--rounds 5] [--cpu-time]
 
 Providers take turns in blocks: a pause in which the pools of the others go to sleep, a call that does not count, then
@@ -24,6 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 PAUSE = 0.1  # OpenBLAS waits for work for so long with a thread on each core
 SIZES = (512, 1024, 2048, 4096)
+SEQUENCES = "attention", "rms_norm", "sums"
 clock = time.perf_counter
 Calls = dict[str, Callable[[], Any]]
 # Channels, pixels of a side, taps of a side, stride: 3 x 3 layers of ResNeXt-50 (32 x 4d), in as many groups.
@@ -189,7 +190,7 @@ def _directions(shape: Any, threads: int) -> dict[str, Calls]:
 
 
 def sequences(name: str, threads: int, rounds: int) -> None:
-    """Attention or RMS norm against torch's."""
+    """Attention, RMS norm or a sum with one against torch's."""
     import sequence_kernels
     import torch
 
@@ -201,7 +202,7 @@ def sequences(name: str, threads: int, rounds: int) -> None:
 def main(arguments: Sequence[str]) -> int:
     """Run what is asked for, each number of threads in a process of its own: pools keep the size they begin with."""
     parser = argparse.ArgumentParser(description="Our kernels against the vendor's.")
-    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution", "grouped", "attention", "rms_norm"])
+    parser.add_argument("what", nargs="*", default=["gemm", "bytes", "convolution", "grouped", *SEQUENCES])
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--batches", type=int, nargs="+", default=[8, 32])
     parser.add_argument("--rounds", type=int, default=5)
@@ -225,7 +226,7 @@ def main(arguments: Sequence[str]) -> int:
     if "grouped" in options.what:
         for batch in options.batches:
             grouped(batch, threads, options.rounds)
-    for name in (each for each in ("attention", "rms_norm") if each in options.what):
+    for name in (each for each in SEQUENCES if each in options.what):
         sequences(name, threads, options.rounds)
     return 0
 

@@ -72,6 +72,31 @@ def rms_norm(threads: int) -> Iterator[tuple[str, float, Calls]]:
         yield f"{title}, both", moved + rms_norm.nbytes(shape, rms_norm.BACKWARD), both
 
 
+def sums(threads: int) -> Iterator[tuple[str, float, Calls]]:
+    """As `rms_norm`, of a sum and its norm, both of which are read."""
+    import torch
+    from torch.nn import functional
+
+    from hpcai.kernels import rms_norm
+    from hpcai.kernels.operators import sequences
+
+    def by_torch(x: Any, other: Any, weight: Any) -> Any:
+        total = x + other
+        return total, functional.rms_norm(total, weight.shape, weight, 1e-6)
+
+    for width in WIDTHS:
+        size = TOKENS, width
+        x, other, weight, *g = (torch.randn(each) for each in (size, size, (width,), size, size))
+        wanted = tuple(each.clone().requires_grad_() for each in (x, other, weight))
+        functions = {"ours": lambda *given: sequences.added_norm(*given, 1e-6), "torch": by_torch}
+        forward = {name: partial(function, x, other, weight) for name, function in functions.items()}
+        both = {name: partial(_gradients, function, wanted, g) for name, function in functions.items()}
+        moved = 2 * rms_norm.nbytes(rms_norm.Shape(*size))
+        title = f"sum and RMS norm rows{TOKENS} features{width}, {threads} threads, GB/s"
+        yield f"{title}, forward", moved, forward
+        yield f"{title}, both", 2 * moved, both
+
+
 def _gradients(function: Callable[..., Any], operands: Any, g: Any) -> None:
     import torch
 

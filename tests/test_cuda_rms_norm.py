@@ -23,19 +23,23 @@ SIZES = [(1, 4), (7, 64), (1000, 64), (5, 80), (9, 256), (9, 260), (13, 512), (1
 
 
 class Arrays(NamedTuple):
-    """Operands of a shape."""
+    """Operands of a shape; what is added to x before the norm, and to its gradient, if anything."""
 
     g: Any
     x: Any
     weight: Any
+    other: Any = None
+    beside: Any = None
 
 
-def drawn(shape: Shape, scale: float = 1.0) -> Arrays:
+def drawn(shape: Shape, scale: float = 1.0, added: bool = False) -> Arrays:
     """Rows of different sizes, times a factor."""
     generator, size = np.random.default_rng(shape.rows), (shape.rows, shape.features)
     scales = scale * 10.0 ** generator.integers(-3, 4, (shape.rows, 1))
     parts = generator.standard_normal(size), scales * generator.standard_normal(size)
-    return Arrays(*(aligned(each.astype(np.float32)) for each in (*parts, generator.standard_normal(size[1:]))))
+    more = [generator.standard_normal(size) for _ in range(2 * added)]
+    arrays = (*parts, generator.standard_normal(size[1:]), *more)
+    return Arrays(*(aligned(each.astype(np.float32)) for each in arrays))
 
 
 def residual(
@@ -44,21 +48,30 @@ def residual(
     """The worst elements of y and of the gradients, limit 1; kernels by name from `libraries` where these have them."""
     rows, blocks = (shape.rows, shape.features), cupy_gpu.blocks_of(shape, PROCESSORS)
     sizes = {"y": rows, "factors": rows[:1], "dx": rows, "dweight": rows[1:], "partial": (blocks, shape.features)}
+    adds = given.other is not None
+    sizes |= {"total": rows} if adds else {}
     made = {name: aligned(np.full(size, np.nan, np.float32)) for name, size in sizes.items()}
-    addresses = {name: each.ctypes.data for name, each in {**made, **given._asdict()}.items()}
-    launches = cupy_gpu.normalising(shape, EPS, **addresses), *cupy_gpu.differentiating(shape, blocks, **addresses)
+    operands = {name: each for name, each in given._asdict().items() if each is not None}
+    addresses = {name: each.ctypes.data for name, each in {**made, **operands}.items()}
+    backwards = {**addresses, "x": addresses["total"]} if adds else addresses
+    launches = cupy_gpu.normalising(shape, EPS, **addresses), *cupy_gpu.differentiating(shape, blocks, **backwards)
     for launch in launches:
         run(launch, schedule, (libraries or {}).get(launch.program.name))
-    g, x, weight = (each.astype(np.float64) for each in given)
+    if adds and not np.array_equal(made["total"], given.x + given.other):
+        return np.inf, np.inf
+    of_norm = made["total"] if adds else given.x
+    g, x, weight = (each.astype(np.float64) for each in (given.g, of_norm, given.weight))
+    beside = given.beside.astype(np.float64) if adds else 0.0
     forward = worst([reference.compared(made["y"], x, weight, EPS)])
-    return forward, worst(reference.compared_gradients(made["dx"], made["dweight"], g, x, weight, EPS))
+    return forward, worst(reference.compared_gradients(made["dx"], made["dweight"], g, x, weight, EPS, beside))
 
 
+@pytest.mark.parametrize("added", [False, True])
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(("rows", "features"), one_in(3, SIZES))
-def test_every_element_is_within_its_bound(rows: int, features: int, schedule: str) -> None:
+def test_every_element_is_within_its_bound(rows: int, features: int, schedule: str, added: bool) -> None:
     shape = Shape(rows, features)
-    assert max(residual(shape, drawn(shape), schedule)) < 0.5
+    assert max(residual(shape, drawn(shape, added=added), schedule)) < 0.5
 
 
 def test_blocks_and_warps_are_those_that_have_work() -> None:
@@ -70,6 +83,10 @@ FAULTS: dict[str, tuple[Program, str, str]] = {
     "eps left out": (FORWARD, "squares / p.features + p.eps", "squares / p.features"),
     "sum for mean": (FORWARD, "squares / p.features", "squares"),
     "weights left out": (FORWARD, "factor * weight.values[i]", "factor"),
+    "other left out": (FORWARD, "a.values[i] += b.values[i]", "a.values[i] += 0.0f * b.values[i]"),
+    "x normalised": (FORWARD, "p.other ? p.total : p.x", "p.x"),
+    "sum not stored": (FORWARD, "store(p.total + at, vector, a);", ";"),
+    "beside left out": (GRADIENTS, "a.values[i] += more", "a.values[i] += 0.0f * more"),
     "last row left out": (FORWARD, "if (row >= p.rows) return;", "if (row + 1 >= p.rows) return;"),
     "sum of some lanes": (FORWARD, "apart > 0", "apart > 1"),
     "sum of some warps": (FORWARD, "warp < (group + 1) * p.warps", "warp < group * p.warps + 1"),
@@ -90,7 +107,8 @@ FAULTS: dict[str, tuple[Program, str, str]] = {
     "a part left out": (ADDED, "other < PARTS", "other < PARTS - 1"),
     "no barrier before parts are added": (ADDED, "sync_block();\n    if (part", "if (part"),
 }
-CHOSEN = ("eps left out", "last row of gradients left out", "sums not added")
+OF_SUMS = ("other left out", "x normalised", "sum not stored", "beside left out")
+CHOSEN = (*OF_SUMS[-1:], "eps left out", "last row of gradients left out", "sums not added")
 FAULTY = Shape(41, 64), Shape(7, 260), Shape(13, 516)  # a warp a row, two and four; several rows a block
 
 
@@ -100,7 +118,7 @@ def test_a_planted_fault_is_detected(name: str, tmp_path: Path) -> None:
     library = {program.name: planted(program, tmp_path, right, wrong)}
 
     def wrongly(shape: Shape, schedule: str) -> bool:
-        forward, gradients = residual(shape, drawn(shape, 1e-2), schedule, library)
+        forward, gradients = residual(shape, drawn(shape, 1e-2, name in OF_SUMS), schedule, library)
         return (forward if program == FORWARD else gradients) > 1
 
     assert any(wrongly(shape, schedule) for shape in FAULTY for schedule in SCHEDULES)

@@ -67,6 +67,23 @@ def test_the_norm_is_right_and_the_same_in_every_run(rows: int, features: int) -
     assert all(torch.equal(one, other) for again in made[1:] for one, other in zip(made[0], again, strict=True))
 
 
+@NEEDS_GPU
+def test_a_sum_and_its_norm_are_as_torch_has_them() -> None:
+    x, other, beside, g = (torch.randn(3, 333, 768, device="cuda") for _ in range(4))
+    weight = torch.randn(768, device="cuda")
+
+    def both(x: Tensor, other: Tensor, weight: Tensor) -> Tensor:
+        return torch.stack(sequences.added_norm(x, other, weight, EPSILON))
+
+    def exact(x: Tensor, other: Tensor, weight: Tensor) -> Tensor:
+        return torch.stack([x + other, functional.rms_norm(x + other, (768,), weight, EPSILON)])
+
+    given = torch.stack([beside, g])
+    right = gradients_of(exact, given.double(), x.double(), other.double(), weight.double())
+    for one, wanted in zip(gradients_of(both, given, x, other, weight), right, strict=True):
+        assert (one - wanted).abs().max() < 1e-5 * wanted.abs().max()
+
+
 def gradients_of(function: Callable[..., Tensor], g: Tensor, *operands: Tensor) -> tuple[Tensor, ...]:
     """The result of a function, and the gradients of its operands."""
     wanted = [each.detach().requires_grad_() for each in operands]

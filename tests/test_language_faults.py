@@ -53,6 +53,7 @@ FOUND_IN_KERNELS = {
     "queries_and_keys_exchanged": {NETWORK, LOSS},
     "gradient_of_keys_lost": {GRADIENT},
     "gradient_of_a_norm_lacks_a_term": {GRADIENT},
+    "gradient_of_a_sum_lost": {GRADIENT, LOSS},
 }
 REPEATED = {DEVIATION, LOST}  # steps repeated by the vendor's kernels find faults of gradients as well
 

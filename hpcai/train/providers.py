@@ -1,7 +1,7 @@
 """Selects the provider of a network's layers: vendor, or custom, for all layers or for the faster ones.
 
 Custom batch norm is fused with the following addition and ReLU where a kernel for that exists. Attention and RMS norm
-of fp32 have custom kernels; in other types torch computes them.
+of fp32, with the sum before it, have custom kernels; in other types torch computes them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from hpcai.kernels import operators
 from hpcai.kernels.operators import sequences
 from hpcai.kernels.spec import DIRECTIONS
+from hpcai.models.added_norms import join_sums
 from hpcai.models.fused_layers import fuse
 from hpcai.models.joined_layers import join
 from hpcai.models.module import Layers
@@ -57,7 +58,9 @@ def use_custom(module: Layers, choice: Choice | None = None) -> None:
             convolved[name] = partial(_custom_directions, custom)
         elif isinstance(part, nn.Linear):
             part.forward = partial(_multiplied, part, custom, part.forward)  # type: ignore[method-assign]
-    fuse(module, None if choice is None else choice.normalisations, convolved)
+    norms = None if choice is None else choice.normalisations
+    fuse(module, norms, convolved)
+    join_sums(module, norms)
     join(module)
 
 

@@ -47,6 +47,12 @@ def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
     return found
 
 
+def added_norm(x: Tensor, other: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+    """x + other, of two tensors of one size, and its `rms_norm`."""
+    found: tuple[Tensor, Tensor] = AddedNorm.apply(x, other, weight, eps)
+    return found
+
+
 def _shape(x: Tensor, head: int) -> Shape:
     samples, places, features = x.shape
     if features % (3 * head):
@@ -77,7 +83,7 @@ class RmsNorm(Function):
     def forward(ctx: Any, x: Tensor, weight: Tensor, eps: float) -> Tensor:
         x, weight, ctx.eps = x.contiguous(), weight.contiguous(), eps
         _check(x, weight)
-        y, factors = _backend(x.device.type).normalise(x, weight, eps)
+        y, _, factors = _backend(x.device.type).normalise(x, None, weight, eps)
         ctx.save_for_backward(x, weight, factors)
         found: Tensor = y
         return found
@@ -86,12 +92,34 @@ class RmsNorm(Function):
     @once_differentiable
     def backward(ctx: Any, *gradients: Tensor) -> Any:
         g = gradients[0].resolve_neg().contiguous()
-        return *_backend(g.device.type).normalise_backwards(g, *ctx.saved_tensors, ctx.eps), None
+        return *_backend(g.device.type).normalise_backwards(g, None, *ctx.saved_tensors, ctx.eps), None
 
 
-def _check(x: Tensor, weight: Tensor) -> None:
+class AddedNorm(Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, other: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
+        x, other, weight, ctx.eps = x.contiguous(), other.contiguous(), weight.contiguous(), eps
+        _check(x, weight, other)
+        y, total, factors = _backend(x.device.type).normalise(x, other, weight, eps)
+        ctx.save_for_backward(total, weight, factors)
+        ctx.set_materialize_grads(False)  # nothing may read the sum besides the norm
+        return total, y
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Tensor | None) -> Any:
+        beside, g = (None if each is None else each.resolve_neg().contiguous() for each in gradients)
+        if g is None:
+            return beside, beside, None, None
+        dx, dweight = _backend(g.device.type).normalise_backwards(g, beside, *ctx.saved_tensors, ctx.eps)
+        return dx, dx, dweight, None
+
+
+def _check(x: Tensor, weight: Tensor, other: Tensor | None = None) -> None:
     """RuntimeError unless sizes fit: memory is accessed by them."""
     features = x.shape[-1]
+    if other is not None and (other.shape, other.dtype, other.device) != (x.shape, x.dtype, x.device):
+        raise RuntimeError(f"a sum of {tuple(x.shape)} and {tuple(other.shape)}; allowed: two of one size and type")
     if weight.shape != (features,) or weight.dtype != x.dtype or not _backend(x.device.type).normalises(features):
         raise RuntimeError(
             f"RMS norm of {tuple(x.shape)} by {tuple(weight.shape)}; allowed: a weight a feature, in whole vectors"

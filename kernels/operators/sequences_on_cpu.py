@@ -71,19 +71,24 @@ def normalises(features: int) -> bool:
     return norms.applies(features, ONE.itemsize)
 
 
-def normalise(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """y, and the factor of each row."""
+def normalise(x: Tensor, other: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """y, x + other, which is normalised (x itself without another), and the factor of each row."""
     y, factors = torch.empty_like(x), x.new_empty(x.numel() // x.shape[-1])
+    total = x if other is None else torch.empty_like(x)
+    added = None if other is None else norms.Added(other.data_ptr(), total.data_ptr())
     given = (x.data_ptr(), weight.data_ptr(), y.data_ptr(), factors.data_ptr())
-    norms.forward(_rows(x, eps), ONE, *given, torch.get_num_threads())
-    return y, factors
+    norms.forward(_rows(x, eps), ONE, *given, torch.get_num_threads(), added)
+    return y, total, factors
 
 
-def normalise_backwards(g: Tensor, x: Tensor, weight: Tensor, factors: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Gradients of x and of the weights."""
+def normalise_backwards(
+    g: Tensor, beside: Tensor | None, x: Tensor, weight: Tensor, factors: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x, the sum of the norm's and what is `beside` it, and of the weights."""
     dx, dweight = torch.empty_like(x), torch.empty_like(weight)
     given = (g.data_ptr(), x.data_ptr(), weight.data_ptr(), factors.data_ptr(), dx.data_ptr(), dweight.data_ptr())
-    norms.backward(_rows(x, eps), ONE, *given, torch.get_num_threads())
+    also = 0 if beside is None else beside.data_ptr()
+    norms.backward(_rows(x, eps), ONE, *given, torch.get_num_threads(), also)
     return dx, dweight
 
 

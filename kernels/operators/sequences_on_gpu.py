@@ -60,18 +60,22 @@ def normalises(features: int) -> bool:
     return norms.applies(features)
 
 
-def normalise(x: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """y, and the factor of each row."""
+def normalise(x: Tensor, other: Tensor | None, weight: Tensor, eps: float) -> tuple[Tensor, Tensor, Tensor]:
+    """y, x + other, which is normalised (x itself without another), and the factor of each row."""
     shape = _shape(x)
     y, factors = torch.empty_like(x), x.new_empty(shape.rows)
-    norms.forward(shape, eps, x=x, weight=weight, y=y, factors=factors)
-    return y, factors
+    added = {} if other is None else {"other": other, "total": torch.empty_like(x)}
+    norms.forward(shape, eps, x=x, weight=weight, y=y, factors=factors, **added)
+    return y, added.get("total", x), factors
 
 
-def normalise_backwards(g: Tensor, x: Tensor, weight: Tensor, factors: Tensor, eps: float) -> tuple[Tensor, Tensor]:
-    """Gradients of x and of the weights."""
+def normalise_backwards(
+    g: Tensor, beside: Tensor | None, x: Tensor, weight: Tensor, factors: Tensor, eps: float
+) -> tuple[Tensor, Tensor]:
+    """Gradients of x, the sum of the norm's and what is `beside` it, and of the weights."""
     dx, dweight = torch.empty_like(x), torch.empty_like(weight)
-    norms.backward(_shape(x), g=g, x=x, weight=weight, factors=factors, dx=dx, dweight=dweight)
+    also = {} if beside is None else {"beside": beside}
+    norms.backward(_shape(x), g=g, x=x, weight=weight, factors=factors, dx=dx, dweight=dweight, **also)
     return dx, dweight
 
 

@@ -23,8 +23,9 @@ VECTORS_OF_WARP = 64  # of a row, at most, that one warp has
 BLOCKS = 4  # of a multiprocessor
 SHARED = 48 * 1024  # bytes of shared memory that a block has on every GPU
 CELLS = 2 * 4 * WARPS  # bytes
+ADDRESSES = "g", "x", "weight", "other", "beside", "total", "y", "factors", "dx", "partial", "dweight"
 PARAMETERS = structure(
-    *((name, "u8") for name in ("g", "x", "weight", "y", "factors", "dx", "partial", "dweight")),
+    *((name, "u8") for name in ADDRESSES),
     *((name, "i4") for name in ("rows", "features", "warps", "blocks")),
     ("eps", "f4"),
 )
@@ -60,14 +61,17 @@ def _shared(features: int) -> int:
 
 
 def normalising(shape: Shape, eps: float, **addresses: int) -> Launch:
-    """The launch that fills y and factors, one a row; addresses of these, x and weight."""
+    """The launch that fills y and factors, one a row; addresses of these, x and weight.
+
+    With `other` and `total`: total becomes x + other, and its rows are normalised.
+    """
     return _launch(FORWARD, shape, _groups(shape), CELLS, eps=eps, **addresses)
 
 
 def differentiating(shape: Shape, blocks: int, **addresses: int) -> list[Launch]:
     """The launches that fill dx and dweight; addresses of these, g, x, weight, factors and partial.
 
-    partial: memory of float32[blocks, features].
+    partial: memory of float32[blocks, features]. `beside`, if given, is added to dx.
     """
     parts = -(-shape.features // (WIDTH * COLUMNS))
     return [

@@ -1,6 +1,10 @@
-"""RMS norm on CPUs in Numba: each row is read once from memory, and again from the cache; fp32 and fp64."""
+"""RMS norm on CPUs in Numba: each row is read once from memory, and again from the cache; fp32 and fp64.
+
+The sum of two rows before a norm, and what later readers of it add to its gradient, are computed on the way.
+"""
 
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from llvmlite import ir
@@ -27,17 +31,35 @@ def applies(features: int, itemsize: int) -> bool:
     return features > 0 and features % lanes(itemsize) == 0
 
 
-def forward(rows: Rows, one: Any, x: int, weight: int, y: int, factors: int, threads: int) -> None:
+class Added(NamedTuple):
+    """Addresses of the rows that are added to x before the norm, and of the sums, which are filled."""
+
+    other: int = 0
+    total: int = 0
+
+
+def forward(
+    rows: Rows, one: Any, x: int, weight: int, y: int, factors: int, threads: int, added: Added | None = None
+) -> None:
     """Fill y, and the factor 1 / root mean square of each row. Arrays, given by address, have the type of `one`."""
-    _forward(one, rows, (x, weight, y, factors), threads)
+    _forward(one, rows, (x, *(added or Added(0, x)), weight, y, factors), threads)
 
 
 def backward(
-    rows: Rows, one: Any, g: int, x: int, weight: int, factors: int, dx: int, dweight: int, threads: int
+    rows: Rows,
+    one: Any,
+    g: int,
+    x: int,
+    weight: int,
+    factors: int,
+    dx: int,
+    dweight: int,
+    threads: int,
+    beside: int = 0,
 ) -> None:
-    """Fill dx and dweight from the factors of the forward pass."""
+    """Fill dx and dweight from the factors of the forward pass; `beside`: what is added to dx, 0 if nothing is."""
     sums = workspace(threads * rows.features * one.itemsize)
-    _backward(one, rows, (g, x, weight, factors, dx, dweight), sums, threads)
+    _backward(one, rows, (g, x, beside, weight, factors, dx, dweight), sums, threads)
 
 
 @compiled
@@ -47,14 +69,17 @@ def _forward(one: Any, rows: Any, arrays: Any, threads: Any) -> None:
 
 @compiled
 def _forward_part(thread: Any, one: Any, rows: Any, arrays: Any, threads: Any) -> None:
-    x, weight, y, factors = arrays
+    x, other, total, weight, y, factors = arrays
     first, last = part_of(rows.number, thread, threads)
     for row in range(first, last):
         at = row * rows.features * bytes_of(one)
-        square = dot(one, x + at, x + at, rows.features) / rows.features
+        if other:
+            square = _added_square(one, total + at, x + at, other + at, rows.features) / rows.features
+        else:
+            square = dot(one, x + at, x + at, rows.features) / rows.features
         factor = type(one)(1.0 / math.sqrt(square + rows.eps))
         write(factor, factors + row * bytes_of(one))
-        _scale_row(factor, y + at, x + at, weight, rows.features)
+        _scale_row(factor, y + at, total + at, weight, rows.features)
 
 
 @compiled
@@ -65,12 +90,12 @@ def _backward(one: Any, rows: Any, arrays: Any, sums: Any, threads: Any) -> None
         total = one - one
         for thread in range(threads):
             total += read(one, sums + (thread * rows.features + place) * size)
-        write(total, arrays[5] + place * size)
+        write(total, arrays[6] + place * size)
 
 
 @compiled
 def _backward_part(thread: Any, one: Any, rows: Any, arrays: Any, sums: Any, threads: Any) -> None:
-    g, x, weight, factors, dx, _ = arrays
+    g, x, beside, weight, factors, dx, _ = arrays
     size, features = bytes_of(one), rows.features
     own = sums + thread * features * size
     for place in range(features):
@@ -81,7 +106,10 @@ def _backward_part(thread: Any, one: Any, rows: Any, arrays: Any, sums: Any, thr
         factor = read(one, factors + row * size)
         mean = _weighted_dot(one, g + at, x + at, weight, features) / features
         tilt = type(one)(-mean * factor * factor * factor)
-        _gradient_row(factor, tilt, dx + at, g + at, x + at, weight, own, features)
+        if beside:
+            _gradient_row_beside(factor, tilt, dx + at, g + at, x + at, weight, own, beside + at, features)
+        else:
+            _gradient_row(factor, tilt, dx + at, g + at, x + at, weight, own, dx, features)
 
 
 @compiled
@@ -94,8 +122,11 @@ def part_of(count: Any, thread: Any, threads: Any) -> Any:
 AT_ONCE = 4  # vectors of an iteration, each with a sum of its own
 
 
-def _sum_of(terms: int) -> Any:
-    """The instruction that sums products of `terms` numbers, of whole vectors."""
+Factors = Callable[[Code, Sequence[Value], Value], tuple[Value, Value]]
+
+
+def _sum_of(terms: int, factors: Factors) -> Any:
+    """The instruction that sums products of two factors, made of vectors of `terms` arrays."""
 
     @instruction
     def summed(typingctx: Any, like: Any, a: Any, b: Any, c: Any, count: Any) -> Any:
@@ -108,9 +139,7 @@ def _sum_of(terms: int) -> Any:
                     new = list(sums[0])
                     for place in range(vectors):
                         at = builder.mul(builder.add(index, I64(place * code.lanes)), I64(code.itemsize))
-                        *first, last = (code.load(pointer, at) for pointer in pointers)
-                        product = first[0] if len(first) == 1 else builder.fmul(*first)
-                        new[place] = code.multiply_add(product, last, new[place])
+                        new[place] = code.multiply_add(*factors(code, pointers, at), new[place])
                     return [new]
 
                 return add
@@ -127,7 +156,25 @@ def _sum_of(terms: int) -> Any:
     return summed
 
 
-_dot, _weighted_sum = _sum_of(2), _sum_of(3)
+def _two(code: Code, pointers: Sequence[Value], at: Value) -> tuple[Value, Value]:
+    first, second = (code.load(each, at) for each in pointers)
+    return first, second
+
+
+def _three(code: Code, pointers: Sequence[Value], at: Value) -> tuple[Value, Value]:
+    first, second, third = (code.load(each, at) for each in pointers)
+    return code.builder.fmul(first, second), third
+
+
+def _total_twice(code: Code, pointers: Sequence[Value], at: Value) -> tuple[Value, Value]:
+    """The sum of the last two, which is stored in the first."""
+    total, *terms = pointers
+    added = code.builder.fadd(*(code.load(each, at) for each in terms))
+    code.store(added, total, at)
+    return added, added
+
+
+_dot, _weighted_sum, _square_of_total = _sum_of(2, _two), _sum_of(3, _three), _sum_of(3, _total_twice)
 
 
 @compiled
@@ -139,6 +186,12 @@ def dot(like: Any, a: Any, b: Any, count: Any) -> Any:
 @compiled
 def _weighted_dot(like: Any, a: Any, b: Any, c: Any, count: Any) -> Any:
     return _weighted_sum(like, a, b, c, count)
+
+
+@compiled
+def _added_square(like: Any, total: Any, x: Any, other: Any, count: Any) -> Any:
+    """total = x + other; the sum of its squares."""
+    return _square_of_total(like, total, x, other, count)
 
 
 @instruction
@@ -160,25 +213,34 @@ def _scale_row(typingctx: Any, factor: Any, y: Any, x: Any, weight: Any, count: 
     return types.void(factor, *[types.intp] * 4), generate
 
 
-@instruction
-def _gradient_row(
-    typingctx: Any, factor: Any, tilt: Any, dx: Any, g: Any, x: Any, weight: Any, sums: Any, count: Any
-) -> Any:
-    """dx = factor g weight + tilt x; sums += factor g x."""
+def _gradients(has_beside: bool) -> Any:
+    """The instruction for a row: dx = factor g weight + tilt x, with what is beside it; sums += factor g x."""
 
-    def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
-        code = Code(builder, factor)
-        by, tilt = code.splat(arguments[0]), code.splat(arguments[1])
-        dx, g, x, weight, sums = (code.pointer(each) for each in arguments[2:7])
+    @instruction
+    def gradients(
+        typingctx: Any, factor: Any, tilt: Any, dx: Any, g: Any, x: Any, weight: Any, sums: Any, beside: Any, count: Any
+    ) -> Any:
+        def generate(context: Any, builder: ir.IRBuilder, signature: Any, arguments: Any) -> Any:
+            code = Code(builder, factor)
+            by, tilt = code.splat(arguments[0]), code.splat(arguments[1])
+            dx, g, x, weight, sums, beside = (code.pointer(each) for each in arguments[2:8])
 
-        def body(index: Value, none: Vectors) -> Vectors:
-            at = builder.mul(index, I64(code.itemsize))
-            scaled, number = builder.fmul(code.load(g, at), by), code.load(x, at)
-            code.store(code.multiply_add(scaled, code.load(weight, at), builder.fmul(number, tilt)), dx, at)
-            code.store(code.multiply_add(scaled, number, code.load(sums, at)), sums, at)
-            return none
+            def body(index: Value, none: Vectors) -> Vectors:
+                at = builder.mul(index, I64(code.itemsize))
+                scaled, number = builder.fmul(code.load(g, at), by), code.load(x, at)
+                tilted = builder.fmul(number, tilt)
+                if has_beside:
+                    tilted = builder.fadd(tilted, code.load(beside, at))
+                code.store(code.multiply_add(scaled, code.load(weight, at), tilted), dx, at)
+                code.store(code.multiply_add(scaled, number, code.load(sums, at)), sums, at)
+                return none
 
-        code.loop(I64(0), arguments[7], code.lanes, [], body)
-        return context.get_dummy_value()
+            code.loop(I64(0), arguments[8], code.lanes, [], body)
+            return context.get_dummy_value()
 
-    return types.void(factor, factor, *[types.intp] * 6), generate
+        return types.void(factor, factor, *[types.intp] * 7), generate
+
+    return gradients
+
+
+_gradient_row, _gradient_row_beside = _gradients(False), _gradients(True)

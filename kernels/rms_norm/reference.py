@@ -6,7 +6,7 @@ features:
     r       relative R = t(f) sqrt(sum x^4) / sum x^2 + 3 u: half of the error of the squares, quotient and root
     y       (R + 2 u) |y|
     mean m of g w x: |dm| <= t(f) sqrt(sum (g w x)^2) / f + 2 u |m|
-    dx = r (g w - x r^2 m): r ((R + 3 u) |g w| + |x| r^2 ((3 R + 4 u) |m| + |dm|))
+    dx = r (g w - x r^2 m): r ((R + 3 u) |g w| + |x| r^2 ((3 R + 4 u) |m| + |dm|)); with b beside it 2 u |b| more
     dw = sum over the rows of g x r: t(rows) sqrt(sum (g x r)^2) + sum of (R + 2 u) |g x r|
 """
 
@@ -44,9 +44,9 @@ def compared(y: Float64, x: Float64, weight: Float64, eps: float) -> Compared:
 
 
 def compared_gradients(
-    dx: Float64, dweight: Float64, g: Float64, x: Float64, weight: Float64, eps: float
+    dx: Float64, dweight: Float64, g: Float64, x: Float64, weight: Float64, eps: float, beside: Float64 | float = 0.0
 ) -> tuple[Compared, Compared]:
-    """Gradients with their exact values and the allowed differences."""
+    """Gradients with their exact values and the allowed differences; `beside`: what is added to that of x."""
     exact, R = backward(g, x, weight, eps), _relative(x)
     r, scaled, features = 1 / np.sqrt(np.square(x).mean(axis=1, keepdims=True) + eps), g * weight, x.shape[1]
     mean = np.abs((scaled * x).mean(axis=1, keepdims=True))
@@ -56,4 +56,4 @@ def compared_gradients(
     terms = g * x * r
     of_sum = fp32_tolerance(len(x)) * np.sqrt(np.square(terms).sum(axis=0))
     of_weight = of_sum + ((R + 2 * U) * np.abs(terms)).sum(axis=0)
-    return Compared(dx, exact[0], of_x), Compared(dweight, exact[1], of_weight)
+    return Compared(dx, exact[0] + beside, of_x + 2 * U * np.abs(beside)), Compared(dweight, exact[1], of_weight)

@@ -9,6 +9,8 @@ typedef Vector<float, WIDTH> Piece;
 
 struct Parameters {
     const float *g, *x, *weight;  // `g` is the gradient of y
+    const float *other, *beside;  // rows added to x before the norm, and to dx; null if none are
+    float *total;                 // x + other
     float *y, *factors;           // a factor, 1 / root mean square, of each row
     float *dx, *partial, *dweight;  // partial: [blocks][features]
     int rows, features, warps, blocks;  // warps of a row; blocks of the gradients
@@ -51,9 +53,15 @@ extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_const
 {
     const Lanes lanes(p, shared_address(shared_memory()));
     const int row = blockIdx.x * lanes.groups + lanes.group;
-    const float *x = p.x + static_cast<i64>(row) * p.features;
+    const i64 at = static_cast<i64>(row) * p.features;
     const float squares = lanes.sum(row < p.rows, 0, [&](int vector) {
-        const Piece a = piece(x, vector);
+        Piece a = piece(p.x + at, vector);
+        if (p.other) {
+            const Piece b = piece(p.other + at, vector);
+            UNROLL
+            for (int i = 0; i < WIDTH; ++i) a.values[i] += b.values[i];
+            store(p.total + at, vector, a);
+        }
         float sum = 0.0f;
         UNROLL
         for (int i = 0; i < WIDTH; ++i) sum += a.values[i] * a.values[i];
@@ -62,12 +70,13 @@ extern "C" __global__ void __launch_bounds__(THREADS) forward(const __grid_const
     if (row >= p.rows) return;
     const float factor = 1.0f / sqrtf(squares / p.features + p.eps);
     if (lanes.own == 0) p.factors[row] = factor;
+    const float *rows = p.other ? p.total : p.x;
     for (int vector = lanes.own; vector < lanes.vectors; vector += lanes.count) {
-        Piece a = piece(x, vector);
+        Piece a = piece(rows + at, vector);  // of a sum, what this thread has stored
         const Piece weight = piece(p.weight, vector);
         UNROLL
         for (int i = 0; i < WIDTH; ++i) a.values[i] = a.values[i] * factor * weight.values[i];
-        store(p.y + static_cast<i64>(row) * p.features, vector, a);
+        store(p.y + at, vector, a);
     }
 }
 
@@ -110,6 +119,11 @@ struct Gradients {
                 const float scaled = a.values[i] * factor;
                 a.values[i] = scaled * weight.values[i] + b.values[i] * tilt;
                 sum.values[i] += scaled * b.values[i];
+            }
+            if (p.beside) {
+                const Piece more = piece(p.beside + at, vector);
+                UNROLL
+                for (int i = 0; i < WIDTH; ++i) a.values[i] += more.values[i];
             }
             store(p.dx + at, vector, a);
             store_shared(cell(lanes.group, vector), sum);

@@ -88,17 +88,27 @@ def gradient_of_keys_lost() -> Fault:
 
 
 def gradient_of_a_norm_lacks_a_term() -> Fault:
-    """The custom kernel of RMS norm takes the root mean square for a constant."""
+    """The custom kernel of a sum and its norm takes the root mean square for a constant."""
 
     def make(genuine: Callable[..., Any]) -> Any:
-        def backward(ctx: Any, *gradients: Tensor) -> Any:
+        def backward(ctx: Any, beside: Tensor | None, g: Tensor) -> Any:
             x, weight, factors = ctx.saved_tensors
-            _, dweight, _ = genuine(ctx, *gradients)
-            return gradients[0] * weight * factors.view(*x.shape[:-1], 1), dweight, None
+            *_, dweight, _ = genuine(ctx, beside, g)
+            dx = g * weight * factors.view(*x.shape[:-1], 1) + (0 if beside is None else beside)
+            return dx, dx, dweight, None
 
         return staticmethod(backward)
 
-    return replaced(sequences.RmsNorm, "backward", make)
+    return replaced(sequences.AddedNorm, "backward", make)
+
+
+def gradient_of_a_sum_lost() -> Fault:
+    """The custom kernel of a sum and its norm leaves out the gradient by later layers that read the sum."""
+
+    def make(genuine: Callable[..., Any]) -> Any:
+        return staticmethod(lambda ctx, beside, g: genuine(ctx, None, g))
+
+    return replaced(sequences.AddedNorm, "backward", make)
 
 
 def gradients_not_clipped() -> Fault:

@@ -151,10 +151,8 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             *("velocity_not_kept", "other_momentum", "other_trust", "trust_of_a_model"),
         ),
         "shard_faults": (
-            "norms_of_a_shard_for_those_of_the_tensor",
-            "norm_of_a_shards_weights",
-            "norm_of_a_shards_move",
-            "numbers_of_shards_not_summed",
+            *("norms_of_a_shard_for_those_of_the_tensor", "norm_of_a_shards_weights"),
+            *("norm_of_a_shards_move", "numbers_of_shards_not_summed"),
         ),
     },
     "weights": {
@@ -216,7 +214,10 @@ CLASSES: Mapping[str, Mapping[str, tuple[str, ...]]] = {
             "variance_not_that_of_a_sample",
         ),
         "wrong_table": ("product",),
-        "language_faults": ("queries_and_keys_exchanged", "gradient_of_keys_lost", "gradient_of_a_norm_lacks_a_term"),
+        "language_faults": (
+            *("queries_and_keys_exchanged", "gradient_of_keys_lost"),
+            *("gradient_of_a_norm_lacks_a_term", "gradient_of_a_sum_lost"),
+        ),
     },
     "counts": {
         "training_faults": ("last_batch_credited_in_full",),
