@@ -10,7 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from hpcai.kernels.operators import sequences
-from hpcai.models.module import Layers
+from hpcai.models.module import Executable, Layers
 from hpcai.models.sequence_layers import EPSILON, RmsNorm
 from hpcai.networks import sequences as layers
 from hpcai.networks.execution_plan import PlannedLayer
@@ -25,9 +25,14 @@ def join_sums(network: Layers, names: Collection[str] | None = None) -> None:
             assert alone is not None, "a sum has no module"
             part: Any = network.get_submodule(norm)
             pair = AddedNorm(part, alone)
-            for at, function in enumerate((pair.add, pair.normalised), place):
-                name, _, sources, target, frees = network.steps[at]
-                network.steps[at] = (name, function, sources, target, frees)
+            network.steps[place] = _computed(network.steps[place], pair.add)
+            network.steps[place + 1] = _computed(network.steps[place + 1], pair.normalised)
+
+
+def _computed(step: Executable, function: Callable[..., Tensor]) -> Executable:
+    """A step computed by a function."""
+    name, _, sources, target, frees = step
+    return name, function, sources, target, frees
 
 
 def _is_pair(first: PlannedLayer, second: PlannedLayer) -> bool:
