@@ -1,7 +1,7 @@
 """Convolution and its gradients on CPUs in Numba, for channels-last arrays: chooses the algorithm for each layer.
 
 Groups that divide or fill vectors, depth-wise layers among them, are computed together (`grouped_plan.applies`), other
-groups one after the other: 1 x 1 layers that take every pixel as a matrix product, forward passes and input gradients
+groups by a thread each or one after the other: 1 x 1 layers that take every pixel as a matrix product, forward passes and input gradients
 directly (few channels) or as implicit GEMM, weight gradients by im2col.
 """
 
@@ -22,7 +22,7 @@ from ..providers import Call, Prepared
 from ..spec import FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT, Tensors
 from . import Shape
 from .cpu import grouped_plan
-from .cpu.computation import Computation, in_order
+from .cpu.computation import Computation, by_threads, in_order
 from .cpu.direct import fits_direct, plan_direct
 from .cpu.geometry import (
     ArrayLayout,
@@ -95,12 +95,16 @@ def planned(
     """
     one, zero = kind(1), kind(0)
     if grouped_plan.applies(shape, one.itemsize):
-        return _grouped(direction, x, w, y, shape, one, threads)
+        computation = _grouped(direction, x, w, y, shape, one, threads)
+        return partial(_correlate, computation, direction == INPUT_GRADIENT)
     if _is_matrix_product(shape, x, y):
         products = [_factors(direction, *matrices) for matrices in _matrices_by_group(shape, x, w, y)]
         return partial(_multiply, products, direction, one, zero, threads)
-    backwards = direction == INPUT_GRADIENT
-    return partial(_correlate, in_order(_correlations(direction, x, w, y, shape, one, threads), one), backwards)
+    if threads > 1 and shape.groups % threads == 0:
+        of_groups = by_threads(_correlations(direction, x, w, y, shape, one, 1), one, threads)
+        return partial(_correlate, of_groups, direction == INPUT_GRADIENT)
+    whole = in_order(_correlations(direction, x, w, y, shape, one, threads), one)
+    return partial(_correlate, whole, direction == INPUT_GRADIENT)
 
 
 def _correlations(
@@ -128,7 +132,7 @@ def computations(
 
 def _grouped(
     direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
-) -> Planned:
+) -> Computation:
     if direction == WEIGHT_GRADIENT:
         return plan_grouped_weight_gradient(x, w, y, shape, one, threads)
     return plan_grouped(direction, x, w, y, shape, one, threads)

@@ -13,6 +13,7 @@ import numpy as np
 from .compiled import compiled
 from .function_pointer import FunctionPointer, call_pointer
 from .load_store import read
+from .parallel import parallel_for
 
 WORD = 8  # bytes
 WORDS = 24  # of a row
@@ -58,15 +59,28 @@ def _run(like: Any, first: Any, count: Any) -> None:
             call_pointer(step, pointer, (like, given))
 
 
+@compiled
+def _run_on_threads(like: Any, first: Any, count: Any, threads: Any) -> None:
+    parallel_for(_run_part, threads, (like, first, count // threads))
+
+
+@compiled
+def _run_part(thread: Any, like: Any, first: Any, count: Any) -> None:
+    _run(like, first + thread * count * WORDS * WORD, count)
+
+
 class Program:
     """Instructions, behind rows that they refer to."""
 
     def __init__(
         self, one: Any, others: Sequence[Sequence[Number]], instructions: Sequence[Sequence[Number]],
-        kept: Sequence[Any] = (),
+        kept: Sequence[Any] = (), threads: int = 1,
     ) -> None:
-        """one: 1 of the type of all arrays. kept: what has the memory that the instructions refer to, such as plans."""
-        self._kept = kept
+        """one: 1 of the type of all arrays. kept: what has the memory that the instructions refer to, such as plans.
+
+        threads: of which each runs an equal share of the instructions.
+        """
+        self._kept, self._threads = kept, threads
         rows = [*others, *instructions]
         known = [number for row in rows for number in row if isinstance(number, Address)]
         self._one, self._count = one, len(instructions)
@@ -85,7 +99,10 @@ class Program:
         """bases: from GIVEN on."""
         given = np.array([0, self._address, *bases], np.int64)
         self._flat[self._places] = given[self._bases] + self._offsets - given[self._less]
-        _run(self._one, self._first, self._count)
+        if self._threads == 1:
+            _run(self._one, self._first, self._count)
+        else:
+            _run_on_threads(self._one, self._first, self._count, self._threads)
 
     def __deepcopy__(self, _memo: Any) -> "Program":
         return self  # its rows refer to each other

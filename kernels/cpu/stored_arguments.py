@@ -54,6 +54,11 @@ def reading(*kinds: type[Any]) -> Any:
     return read_stored
 
 
+def words(*kinds: type[Any]) -> int:
+    """64-bit words of named tuples of these classes."""
+    return sum(_words(_type_of(each)) for each in kinds)
+
+
 def _type_of(kind: type[Any]) -> Any:
     """Numba's type of a class of named tuples whose leaves are integers."""
     if kind is int:

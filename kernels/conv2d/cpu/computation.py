@@ -7,6 +7,7 @@ from typing import Any
 from ...cpu.epilogue import NONE
 from ...cpu.function_pointer import FunctionPointer, function_pointer
 from ...cpu.program import GIVEN, PRODUCT, Address, Program
+from ...cpu.simd import LINE
 from ...cpu.stored_arguments import Stored
 from ...cpu.workspace import workspace
 
@@ -44,6 +45,23 @@ def in_order(computations: Sequence[Computation], one: Any) -> Callable[..., Non
 
     def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
         program.run([source, weights, target, workspace(nbytes), epilogue])
+
+    return compute
+
+
+def by_threads(computations: Sequence[Computation], one: Any, threads: int) -> Callable[..., None]:
+    """The function that calls all with the same arguments, in `threads` equal shares at once; each is of one thread."""
+    nbytes = -(-max(compute.nbytes for compute in computations) // LINE) * LINE  # no line is shared
+    share = len(computations) // threads
+    places = [Address(GIVEN + place) for place in range(3)]
+    rows = [
+        compute.instruction(*places, Address(GIVEN + 3, number // share * nbytes), NONE)
+        for number, compute in enumerate(computations)
+    ]
+    program = Program(one, [], rows, computations, threads)
+
+    def compute(source: int, weights: int, target: int) -> None:
+        program.run([source, weights, target, workspace(threads * nbytes)])
 
     return compute
 

@@ -4,76 +4,84 @@ Pixels are read where they lie. Blocks of channels of some rows, which stay in t
 other. Threads divide the output rows.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import read
 from ...cpu.microkernel import WORD
 from ...cpu.parallel import parallel_for
-from ...cpu.workspace import workspace
+from ...cpu.stored_arguments import Stored, reading, words
 from ...spec import FORWARD
 from .. import Shape
+from .computation import Computation
 from .geometry import ArrayLayout, WeightLayout, weights
 from .grouped_microkernel import ENTRY, multiply_pixels, prefetch_read, prefetch_write
-from .grouped_plan import TILE, forward_plan, input_gradient_plan, is_whole, rows_of, taps_inside
+from .grouped_plan import TILE, Layer, forward_plan, input_gradient_plan, is_whole, rows_of, taps_inside
 from .grouped_weights import pack, packed_nbytes
 from .whole_group_microkernel import multiply_whole
 
 _part_size = compiled(largest_part)
 
 
+class Packing(NamedTuple):
+    """Taps of a row, whether weights are those of the input gradient, and bytes of packed weights."""
+
+    across: int
+    backwards: int
+    nbytes: int
+
+
+PARTS = Layer, WeightLayout, Packing, FunctionPointer  # of a stored plan, which the table follows
+_read_stored, TABLE = reading(*PARTS), words(*PARTS) * WORD
+
+
 def plan_grouped(
     direction: str, x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
-) -> Any:
-    """The function that fills y, or x with its gradient, from the addresses of x, w and y."""
+) -> Computation:
+    """What fills y, or x with its gradient, for arrays without addresses."""
     forward = direction == FORWARD
     layer, table = forward_plan(x, y, shape) if forward else input_gradient_plan(y, x, shape)
-    own, nbytes = weights(w, 0, 1), packed_nbytes(layer)
-
-    def compute(x: int, w: int, y: int) -> None:
-        source, target = (x, y) if forward else (y, x)
-        here, memory = WeightLayout(own.address + w, *own[1:]), workspace(threads * nbytes)
-        arguments = (layer, table.ctypes.data, here, shape.kernel[1], not forward, source, target)
-        if threads == 1:
-            _compute_rows(one, *arguments, 0, layer.images * layer.rows, memory)
-        else:
-            pointer = function_pointer(_compute_rows, one, *arguments, 0, 0, memory)
-            _compute_on_threads(pointer, threads, one, *arguments, memory, nbytes)
-
-    return compute
+    own, packing = weights(w, 0, 1), Packing(shape.kernel[1], int(not forward), packed_nbytes(layer))
+    pointer = function_pointer(_compute_rows, one, layer, 0, own, packing, 0, 0, 0, 0, 0)
+    stored = Stored(layer, own, packing, pointer, tuple(table.tolist()))
+    return Computation(_compute, one, stored, threads, threads * packing.nbytes)
 
 
 @compiled
-def _compute_on_threads(
-    pointer: Any, threads: Any, like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any, source: Any,
-    target: Any, memory: Any, nbytes: Any,
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, epilogue: Any
 ) -> None:
-    tall = _part_size(layer.images * layer.rows, threads, 1)
-    arguments = (pointer, tall, like, layer, table, w, across, backwards, source, target, memory, nbytes)
-    parallel_for(_compute_part, threads, arguments)
+    layer, own, packing, pointer = _read_stored(stored)
+    w, table = WeightLayout(own.address + weights, own.down, own.right, own.channel, own.filter), stored + TABLE
+    if threads == 1:
+        rows = layer.images * layer.rows
+        call_pointer(_compute_rows, pointer, (like, layer, table, w, packing, source, target, 0, rows, memory))
+    else:
+        tall = _part_size(layer.images * layer.rows, threads, 1)
+        parallel_for(_compute_part, threads, (pointer, tall, like, layer, table, w, packing, source, target, memory))
 
 
 @compiled
 def _compute_part(
-    thread: Any, pointer: Any, tall: Any, like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any,
-    source: Any, target: Any, memory: Any, nbytes: Any,
+    thread: Any, pointer: Any, tall: Any, like: Any, layer: Any, table: Any, w: Any, packing: Any, source: Any,
+    target: Any, memory: Any,
 ) -> None:
     first = thread * tall
     count = min(tall, layer.images * layer.rows - first)
     if count > 0:
-        arguments = (like, layer, table, w, across, backwards, source, target, first, count, memory + thread * nbytes)
-        call_pointer(_compute_rows, pointer, arguments)
+        own = memory + thread * packing.nbytes
+        call_pointer(_compute_rows, pointer, (like, layer, table, w, packing, source, target, first, count, own))
 
 
 @compiled
 def _compute_rows(
-    like: Any, layer: Any, table: Any, w: Any, across: Any, backwards: Any, source: Any, target: Any, first: Any,
-    count: Any, memory: Any,
+    like: Any, layer: Any, table: Any, w: Any, packing: Any, source: Any, target: Any, first: Any, count: Any,
+    memory: Any,
 ) -> None:
     """Some output rows, counted through all images, by one thread."""
-    pack(like, layer, w, across, backwards, memory)
+    pack(like, layer, w, packing.across, packing.backwards, memory)
     apart = layer.taps * layer.group * layer.block
     row, end = first, first + count
     while row < end:

@@ -7,19 +7,18 @@ output rows, and their sums are added at the end.
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from ...cpu.blocking import caches, largest_part
 from ...cpu.compiled import compiled
-from ...cpu.function_pointer import call_pointer, function_pointer
+from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
 from ...cpu.load_store import add_vector, bytes_of, read
 from ...cpu.microkernel import WORD
 from ...cpu.packing import LINE as VECTOR
 from ...cpu.packing import clear_run
 from ...cpu.parallel import parallel_for
 from ...cpu.simd import HOST, LINE
-from ...cpu.workspace import workspace
+from ...cpu.stored_arguments import Stored, reading, words
 from .. import Shape
+from .computation import Computation
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
 from .grouped_microkernel import prefetch_read
@@ -53,30 +52,44 @@ class Layer(NamedTuple):
     packed: int
 
 
+PARTS = Layer, Axis, Axis, ImageLayout, ImageLayout, WeightLayout, FunctionPointer  # of a plan, before the table
+_read_stored, TABLE = reading(*PARTS), words(*PARTS) * WORD
+
+
 def plan_grouped_weight_gradient(
     x: ArrayLayout, w: ArrayLayout, y: ArrayLayout, shape: Shape, one: Any, threads: int
-) -> Any:
-    """The function that fills w, contiguous, with its gradient from the addresses of x, w and the gradient of y."""
+) -> Computation:
+    """What fills w, contiguous, with its gradient from x and the gradient of y, for arrays without addresses."""
     vertical, horizontal = (forward_axis(shape, axis) for axis in (0, 1))
     source, given, own = images(x, 0, 1), images(y, 0, 1), weights(w, 0, 1)
     group = shape.channels // shape.groups
     vectors = vectors_of(shape.channels, group, x.itemsize)
     allowed = [1] if fills_vectors(group, x.itemsize) else widths(vectors, group)
-    table = np.array([*_pieces(horizontal, source, given, allowed)], np.int64)
+    table = (*_pieces(horizontal, source, given, allowed),)
     layer = _layer(shape, group, vectors, len(table) // PIECE, source, given, x.itemsize)
+    pointer = function_pointer(_add_gradient, one, layer, vertical, horizontal, source, given, 0, 0, 0, 0)
+    stored = Stored(layer, vertical, horizontal, source, given, own, pointer, table)
+    return Computation(_compute, one, stored, threads, threads * layer.packed)
 
-    def compute(x: int, w: int, y: int) -> None:
-        here, memory = WeightLayout(w, *own[1:]), workspace(threads * layer.packed)
-        seen, gradient = ImageLayout(x, *source[1:]), ImageLayout(y, *given[1:])
-        arguments = layer, vertical, horizontal, seen, gradient, table.ctypes.data
-        if threads == 1:
-            _add_gradient(one, *arguments, 0, layer.images * vertical.outputs, memory)
-        else:
-            pointer = function_pointer(_add_gradient, one, *arguments, 0, 0, memory)
-            _add_gradient_on_threads(pointer, threads, one, *arguments, memory)
-        _store(one, layer, here, memory, threads)
 
-    return compute
+@compiled
+def _compute(
+    like: Any, stored: Any, threads: Any, source: Any, weights: Any, target: Any, memory: Any, epilogue: Any
+) -> None:
+    layer, vertical, horizontal, x, y, w, pointer = _read_stored(stored)
+    seen, given = _at(x, source), _at(y, target)
+    rows, arguments = layer.images * vertical.outputs, (layer, vertical, horizontal, seen, given, stored + TABLE)
+    if threads == 1:
+        call_pointer(_add_gradient, pointer, (like, *arguments, 0, rows, memory))
+    else:
+        parallel_for(_add_gradient_part, threads, (pointer, _part_size(rows, threads, 1), like, *arguments, memory))
+    own = WeightLayout(w.address + weights, w.down, w.right, w.channel, w.filter)
+    _store(like, layer, own, memory, threads)
+
+
+@compiled
+def _at(images: Any, address: Any) -> Any:
+    return ImageLayout(images.address + address, images.image, images.row, images.pixel, images.channels)
 
 
 def _layer(
@@ -112,16 +125,6 @@ def _taps(run: Run, allowed: Sequence[int]) -> Iterator[tuple[int, int]]:
         taps = max(width for width in allowed if width <= end - tap)
         yield tap, taps
         tap += taps
-
-
-@compiled
-def _add_gradient_on_threads(
-    pointer: Any, threads: Any, like: Any, layer: Any, vertical: Any, horizontal: Any, source: Any, given: Any,
-    table: Any, memory: Any,
-) -> None:
-    tall = _part_size(layer.images * vertical.outputs, threads, 1)
-    arguments = (pointer, tall, like, layer, vertical, horizontal, source, given, table, memory)
-    parallel_for(_add_gradient_part, threads, arguments)
 
 
 @compiled
