@@ -8,7 +8,7 @@ from hpcai.inputfile.keys import keys_of, sections
 
 HEADERS = (
     "HPCAI benchmark input file",
-    "Shipped problem: ceilings, images on two grids and by custom kernels, weather, a search; five minutes on 2 cores",
+    "Shipped problem: ceilings, images by vendor and custom kernels, weather, a search; three minutes on 2 cores",
 )
 
 

@@ -1,8 +1,8 @@
 """Convolution and its gradients on CPUs in Numba, for channels-last arrays: chooses the algorithm for each layer.
 
 Groups that divide or fill vectors, depth-wise layers among them, are computed together (`grouped_plan.applies`), other
-groups by a thread each or one after the other: 1 x 1 layers that take every pixel as a matrix product, forward passes and input gradients
-directly (few channels) or as implicit GEMM, weight gradients by im2col.
+groups by a thread each or one after the other: 1 x 1 layers that take every pixel as a matrix product, forward passes
+and input gradients directly (few channels) or as implicit GEMM, weight gradients by im2col.
 """
 
 import math

@@ -29,7 +29,7 @@ WORKLOAD = Workload(
                     "EPOCHS": (4,),
                     "LEARNRATE": (1.0,),
                     "DECAY": (5e-4,),
-                    "DURATION": (30.0,),
+                    "DURATION": (20.0,),
                 }
             ),
         ),
