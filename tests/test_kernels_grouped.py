@@ -16,7 +16,8 @@ from hpcai.kernels.conv2d.cpu import grouped_plan, grouped_weight_gradient, whol
 from hpcai.kernels.conv2d.cpu.geometry import Axis, forward_axis, gradient_phases
 from hpcai.kernels.conv2d.cpu.grouped_gradient_microkernel import widths
 from hpcai.kernels.conv2d.cpu.grouped_microkernel import GROUPS, SUMS, heights
-from hpcai.kernels.conv2d.cpu.grouped_plan import Run, applies, runs, taps_inside, tiles
+from hpcai.kernels.conv2d.cpu.grouped_plan import applies, taps_inside
+from hpcai.kernels.conv2d.cpu.runs import Run, runs, tiles, tiles_by_rows
 from hpcai.kernels.cpu.simd import HOST
 from hpcai.kernels.residual import ELEMENTWISE_LIMIT
 from hpcai.kernels.spec import DIRECTIONS, FORWARD, INPUT_GRADIENT, WEIGHT_GRADIENT
@@ -26,7 +27,9 @@ DEPTH_WISE = Shape(2, 3 * LANES, 9, 15, 3 * LANES, (3, 3), (1, 1), (1, 1), (1, 1
 OF_FOUR = replace(DEPTH_WISE, groups=3 * LANES // 4)
 OF_A_VECTOR = replace(DEPTH_WISE, groups=3)
 OF_TWO_VECTORS = replace(DEPTH_WISE, channels=4 * LANES, filters=4 * LANES, groups=2)
-SHAPES = {"depth-wise": DEPTH_WISE, "of four": OF_FOUR, "of a vector": OF_A_VECTOR, "of two vectors": OF_TWO_VECTORS}
+DILATED = replace(DEPTH_WISE, dilation=(2, 2), padding=(2, 2))
+SHAPES = {"depth-wise": DEPTH_WISE, "dilated": DILATED, "of four": OF_FOUR, "of a vector": OF_A_VECTOR}
+SHAPES |= {"of two vectors": OF_TWO_VECTORS}
 
 
 @pytest.mark.parametrize(
@@ -153,7 +156,7 @@ def a_tile_too_far_left(run: Run, allowed: Any, genuine: Any = tiles) -> list[tu
 
 
 def a_tap_less_at_borders(axis: Axis, genuine: Any = runs) -> list[Run]:
-    return [run._replace(taps=max(1, run.taps - (run.outputs == 1))) for run in genuine(axis)]
+    return [run._replace(taps=max(1, run.taps - (run.outputs <= 2))) for run in genuine(axis)]
 
 
 def taps_exchanged(*arguments: Any, genuine: Any = grouped_plan._entries) -> Iterator[int]:
@@ -168,6 +171,19 @@ def a_piece_twice(*arguments: Any, genuine: Any = grouped_weight_gradient._piece
     yield from words + words[-grouped_weight_gradient.PIECE :]
 
 
+def without_the_last_tile_by_rows(*arguments: Any, genuine: Any = tiles_by_rows) -> list[tuple[int, ...]]:
+    return [*genuine(*arguments)][:-1]
+
+
+def padding_read(*arguments: Any, genuine: Any = tiles_by_rows) -> list[tuple[int, ...]]:
+    """Pixels left of the image count as inside."""
+    return [(first, height, 0, high) for first, height, _, high in genuine(*arguments)]
+
+
+def a_pixel_left_out(*arguments: Any, genuine: Any = tiles_by_rows) -> list[tuple[int, ...]]:
+    return [(first, height, low, min(high, height)) for first, height, low, high in genuine(*arguments)]
+
+
 FAULTS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [
     (grouped_plan, "tiles", without_the_last_tile, {FORWARD, INPUT_GRADIENT}),
     (grouped_plan, "tiles", a_tile_too_far_left, {FORWARD, INPUT_GRADIENT}),
@@ -176,11 +192,16 @@ FAULTS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [
     (grouped_weight_gradient, "runs", a_tap_less_at_borders, {WEIGHT_GRADIENT}),
     (grouped_weight_gradient, "_pieces", a_piece_twice, {WEIGHT_GRADIENT}),
 ]
-NAMES = [f"{module.__name__.split('.')[-1]}-{fault.__name__}" for module, _, fault, _ in FAULTS]
+FAULTS_BY_ROWS: list[tuple[Any, str, Callable[..., Any], set[str]]] = [
+    (grouped_plan, "tiles_by_rows", fault, {FORWARD, INPUT_GRADIENT})
+    for fault in (without_the_last_tile_by_rows, padding_read, a_pixel_left_out)
+]
+CASES = [(*fault, shape) for shape in SHAPES.values() if shape != DEPTH_WISE for fault in FAULTS]
+CASES += [(*fault, DEPTH_WISE) for fault in (*FAULTS_BY_ROWS, *FAULTS[-2:])]
+IDS = [f"{module.__name__.split('.')[-1]}-{fault.__name__}-{shape}" for module, _, fault, _, shape in CASES]
 
 
-@pytest.mark.parametrize("shape", SHAPES.values(), ids=SHAPES)
-@pytest.mark.parametrize(("module", "name", "fault", "found_in"), FAULTS, ids=NAMES)
+@pytest.mark.parametrize(("module", "name", "fault", "found_in", "shape"), CASES, ids=IDS)
 def test_planted_faults_are_detected(
     module: Any, name: str, fault: Any, found_in: set[str], shape: Shape, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -9,13 +9,16 @@ from typing import Any, NamedTuple
 from ...cpu.blocking import largest_part
 from ...cpu.compiled import compiled
 from ...cpu.function_pointer import FunctionPointer, call_pointer, function_pointer
-from ...cpu.load_store import read
+from ...cpu.load_store import bytes_of, read
 from ...cpu.microkernel import WORD
+from ...cpu.packing import clear_run
 from ...cpu.parallel import parallel_for
+from ...cpu.simd import LINE
 from ...cpu.stored_arguments import Stored, reading, words
 from ...spec import FORWARD
 from .. import Shape
 from .computation import Computation
+from .depthwise_microkernel import multiply_row
 from .geometry import ArrayLayout, WeightLayout, weights
 from .grouped_microkernel import ENTRY, multiply_pixels, prefetch_read, prefetch_write
 from .grouped_plan import TILE, Layer, forward_plan, input_gradient_plan, is_whole, rows_of, taps_inside
@@ -26,7 +29,7 @@ _part_size = compiled(largest_part)
 
 
 class Packing(NamedTuple):
-    """Taps of a row, whether weights are those of the input gradient, and bytes of packed weights."""
+    """Taps of a row, whether weights are those of the input gradient; bytes of packed weights and a line of zeros."""
 
     across: int
     backwards: int
@@ -43,7 +46,7 @@ def plan_grouped(
     """What fills y, or x with its gradient, for arrays without addresses."""
     forward = direction == FORWARD
     layer, table = forward_plan(x, y, shape) if forward else input_gradient_plan(y, x, shape)
-    own, packing = weights(w, 0, 1), Packing(shape.kernel[1], int(not forward), packed_nbytes(layer))
+    own, packing = weights(w, 0, 1), Packing(shape.kernel[1], int(not forward), packed_nbytes(layer) + LINE)
     pointer = function_pointer(_compute_rows, one, layer, 0, own, packing, 0, 0, 0, 0, 0)
     stored = Stored(layer, own, packing, pointer, tuple(table.tolist()))
     return Computation(_compute, one, stored, threads, threads * packing.nbytes)
@@ -82,6 +85,8 @@ def _compute_rows(
 ) -> None:
     """Some output rows, counted through all images, by one thread."""
     pack(like, layer, w, packing.across, packing.backwards, memory)
+    zeros = memory + packing.nbytes - LINE
+    clear_run(like, zeros, LINE // bytes_of(like))
     apart = layer.taps * layer.group * layer.block
     row, end = first, first + count
     while row < end:
@@ -92,13 +97,14 @@ def _compute_rows(
             packed = memory + begin // layer.block * apart
             for down in range(output, output + rows):
                 for phase in range(layer.phases):
-                    _compute_row(like, layer, table, phase, down, begin, seen, made, packed)
+                    _compute_row(like, layer, table, phase, down, begin, seen, made, packed, zeros)
         row += rows
 
 
 @compiled
 def _compute_row(
-    like: Any, layer: Any, table: Any, phase: Any, row: Any, begin: Any, source: Any, target: Any, packed: Any
+    like: Any, layer: Any, table: Any, phase: Any, row: Any, begin: Any, source: Any, target: Any, packed: Any,
+    zeros: Any,
 ) -> None:
     """Some blocks of channels of an output row of a phase, if the phase has it."""
     rows = rows_of(table, phase)
@@ -108,6 +114,11 @@ def _compute_row(
     seen = source + (row * rows.stride + rows.start) * rows.source_row
     made = target + rows.target + row * rows.target_row
     end, apart = min(layer.nbytes, begin + layer.together * layer.block), layer.taps * layer.group * layer.block
+    if layer.by_rows:
+        seen += first * rows.dilation * rows.source_row
+        w = packed + (rows.tap + first * rows.tap_down) * layer.block
+        _compute_by_rows(like, layer, rows, table, phase, begin, seen, made, taps, w, zeros)
+        return
     for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
         x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
         entries, across, w = table + read(0, tile + 3 * WORD), read(0, tile + 4 * WORD), packed
@@ -116,6 +127,26 @@ def _compute_row(
             at = min(block, layer.nbytes - layer.block)
             _prefetch(rows, x + at, y + at, height, phase == 0)
             _multiply(like, layer, height, x + at, rows.apart, entries, taps * across, w, y + at, rows.target_pixel)
+            w += apart
+
+
+@compiled
+def _compute_by_rows(
+    like: Any, layer: Any, rows: Any, table: Any, phase: Any, begin: Any, seen: Any, made: Any, taps: Any, packed: Any,
+    zeros: Any,
+) -> None:
+    """The same for tiles that are computed row by row of taps; seen and packed are those of the first row inside."""
+    end, apart = min(layer.nbytes, begin + layer.together * layer.block), layer.taps * layer.block
+    steps = (rows.dilation * rows.source_row, rows.apart // rows.right_stride)
+    of_taps = (rows.tap_down * layer.block, rows.tap_right * layer.block)
+    for tile in range(table + rows.tiles, table + rows.tiles + rows.number * TILE * WORD, TILE * WORD):
+        x, y, height = seen + read(0, tile), made + read(0, tile + WORD), read(0, tile + 2 * WORD)
+        inside, w = (read(0, tile + 3 * WORD), read(0, tile + 4 * WORD)), packed
+        for block in range(begin, end, layer.block):
+            at = min(block, layer.nbytes - layer.block)
+            _prefetch(rows, x + at, y + at, height, phase == 0)
+            case = rows.kind + height
+            multiply_row(like, case, x + at, steps, inside, zeros, taps, w, of_taps, y + at, rows.target_pixel)
             w += apart
 
 

@@ -1,7 +1,7 @@
 """Plan of a convolution in groups that divide or fill vectors: which pixels see which taps, as tables.
 
-Neighbouring pixels of a row that see the same taps, those that do not lie in the padding, form a run, and runs are
-divided into tiles. So padding costs no operation and no copy.
+Runs of pixels are divided into tiles, so padding costs no operation and no copy; depth-wise layers have tiles of any
+neighbouring pixels, which read zeros for the padding.
 """
 
 from collections.abc import Iterator, Sequence
@@ -18,19 +18,12 @@ from ...cpu.microkernel import WORD
 from ...cpu.packing import LINE as VECTOR
 from ...cpu.simd import HOST
 from .. import Shape
-from .geometry import ArrayLayout, Axis, ImageLayout, Phase, forward_axis, gradient_phases, images
+from .depthwise_microkernel import HEIGHTS, KINDS, kind_of
+from .geometry import ArrayLayout, ImageLayout, Phase, forward_axis, gradient_phases, images
 from .grouped_microkernel import GROUPS, heights
+from .runs import Run, has_rows, runs, tiles, tiles_by_rows
 from .whole_group_microkernel import HEIGHTS as WHOLE_HEIGHTS
 from .whole_group_microkernel import VECTORS as WHOLE
-
-
-class Run(NamedTuple):
-    """Neighbouring outputs of an axis that see the taps first_tap, ..., first_tap + taps - 1."""
-
-    first: int
-    outputs: int
-    first_tap: int
-    taps: int
 
 
 class Layer(NamedTuple):
@@ -38,7 +31,8 @@ class Layer(NamedTuple):
 
     group: channels of a group. vectors: of a block of channels, `block` bytes. nbytes: of all channels. taps: of a
     filter. rows: of outputs of an image, in the phase that has most. phases: entries of the table. source, target: from
-    image to image. strip: rows of outputs that are computed block by block, `together` blocks at a time.
+    image to image. strip: rows of outputs that are computed block by block, `together` blocks at a time. by_rows:
+    whether each tile is computed row by row of taps (depthwise_microkernel.py).
     """
 
     group: int
@@ -53,12 +47,14 @@ class Layer(NamedTuple):
     target_image: int
     strip: int
     together: int
+    by_rows: int
 
 
 class Rows(NamedTuple):
     """Output rows of a phase, as the table holds them: an axis, byte distances, and addresses of tiles and entries.
 
-    apart: from what a pixel sees to what the next one sees.
+    apart: from what a pixel sees to what the next one sees. kind: of depthwise_microkernel. tap, tap_down, tap_right:
+    number of the first tap among all, and to the next ones.
     """
 
     outputs: int
@@ -75,11 +71,14 @@ class Rows(NamedTuple):
     target_pixel: int
     tiles: int
     number: int
+    kind: int
+    tap: int
+    tap_down: int
+    tap_right: int
 
 
 ROWS, TILE = len(Rows._fields), 5  # 64-bit words
-TILE_COST = 2  # of a tile, in pixels
-TOGETHER = 8  # blocks of channels computed one after the other in a tile, at most
+TOGETHER = 16  # vectors of channels computed one after the other in a tile, at most
 
 
 def applies(shape: Shape, size: int) -> bool:
@@ -109,33 +108,6 @@ _fills_vectors = compiled(fills_vectors)
 def is_whole(like: Any, layer: Any) -> Any:
     """Whether the groups of a layer fill vectors."""
     return _fills_vectors(layer.group, bytes_of(like))
-
-
-def runs(axis: Axis) -> Iterator[Run]:
-    """The runs of an axis, in order."""
-    first, seen = 0, _seen(axis, 0)
-    for output in range(1, axis.outputs + 1):
-        following = _seen(axis, output) if output < axis.outputs else None
-        if following != seen:
-            yield Run(first, output - first, *seen)
-            first, seen = output, following or (0, 0)
-
-
-def _seen(axis: Axis, output: int) -> tuple[int, int]:
-    places = (output * axis.stride + axis.start + tap * axis.dilation for tap in range(axis.taps))
-    taps = [tap for tap, place in enumerate(places) if 0 <= place < axis.size]
-    return (taps[0], len(taps)) if taps else (0, 0)
-
-
-def tiles(run: Run, allowed: Sequence[int]) -> Iterator[tuple[int, int]]:
-    """First outputs and heights of the tiles of a run; where no heights add up to it, tiles overlap."""
-    fit = [height for height in allowed if height <= run.outputs]
-    number = min((-(-run.outputs // height) * (height + TILE_COST), -(-run.outputs // height)) for height in fit)[1]
-    done, last = 0, run.first + run.outputs
-    for left in range(number, 0, -1):
-        height = min(height for height in fit if height * left >= run.outputs - done)
-        yield min(run.first + done, last - height), height
-        done += height
 
 
 class Plan(NamedTuple):
@@ -168,35 +140,43 @@ def input_gradient_plan(y: ArrayLayout, x: ArrayLayout, shape: Shape) -> Plan:
 
 def _plan(direction: _Direction, shape: Shape, size: int) -> Plan:
     group, (source, target, phases, _) = shape.channels // shape.groups, direction
-    vectors, rows = vectors_of(shape.channels, group, size), max(down.axis.outputs for down, _ in phases)
+    by_rows = group == 1 and all(map(_is_by_rows, phases))
+    vectors = 1 if by_rows else vectors_of(shape.channels, group, size)
     layer = Layer(
         group, vectors, vectors * HOST.nbytes, shape.channels * size, shape.kernel[0] * shape.kernel[1], shape.batch,
-        rows, len(phases), source.image, target.image, *_blocking(direction, vectors * HOST.nbytes),
+        max(down.axis.outputs for down, _ in phases), len(phases), source.image, target.image,
+        *_blocking(direction, vectors), int(by_rows),
     )
-    allowed = WHOLE_HEIGHTS if fills_vectors(group, size) else heights(vectors, group)
     table = [0] * (len(phases) * ROWS)
     for place, (down, right) in enumerate(phases):
-        table[place * ROWS : (place + 1) * ROWS] = _rows(table, direction, down, right, shape, allowed)
+        allowed = WHOLE_HEIGHTS if fills_vectors(group, size) else heights(vectors, group)
+        given = (table, direction, down, right, shape, allowed)
+        at, number = _tiles_by_rows(table, direction, right) if by_rows else _tiles(*given)
+        table[place * ROWS : (place + 1) * ROWS] = _rows(direction, down, right, shape, at, number)
     return Plan(layer, np.array(table, np.int64))
 
 
-def _blocking(direction: _Direction, block: int) -> tuple[int, int]:
+def _is_by_rows(phase: tuple[Phase, Phase]) -> bool:
+    return has_rows(phase[1].axis, KINDS)
+
+
+def _blocking(direction: _Direction, vectors: int) -> tuple[int, int]:
     """Rows of outputs that are computed block by block, and blocks that are computed together in each.
 
     Images that stay in L2 are read by as many blocks at a time as fit L1, others by many, which reads longer runs.
     """
-    l1, l2, source = caches()[1], caches()[2], direction.source
+    l1, l2, source, most = caches()[1], caches()[2], direction.source, TOGETHER // vectors
     if source.image > l2 // 2:
-        return 1, TOGETHER
+        return 1, most
     down = max((down.axis for down, _ in direction.phases), key=attrgetter("taps"))
     rows = l2 // 4 // (down.stride * source.row + direction.target.row)
-    return max(1, rows), max(1, min(TOGETHER, l1 // (down.taps * source.row // source.pixel * block)))
+    return max(1, rows), max(1, min(most, l1 // (down.taps * source.row // source.pixel * vectors * HOST.nbytes)))
 
 
-def _rows(
+def _tiles(
     table: list[int], direction: _Direction, down: Phase, right: Phase, shape: Shape, allowed: Sequence[int]
-) -> Rows:
-    """The rows of a phase; their tiles and entries are appended to the table."""
+) -> tuple[int, int]:
+    """Append the tiles and entries of a phase; the address of the tiles, and their number."""
     (source, target, _, steps), axis = direction, right.axis
     found, pixel = [], steps[1] * target.pixel
     for run in runs(axis):
@@ -207,11 +187,30 @@ def _rows(
             found += [seen, first * pixel, height, entries, run.taps]
     at = len(table) * WORD
     table += found
+    return at, len(found) // TILE
+
+
+def _tiles_by_rows(table: list[int], direction: _Direction, right: Phase) -> tuple[int, int]:
+    """The same for tiles of any neighbouring outputs: the last words are the pixels of the source that are inside."""
+    (source, target, _, steps), axis, at = direction, right.axis, len(table) * WORD
+    every = [*tiles_by_rows(axis, HEIGHTS)]
+    for first, height, low, high in every:
+        seen = (first * axis.stride + axis.start) * source.pixel
+        table += [seen, first * steps[1] * target.pixel, height, low, high]
+    return at, len(every)
+
+
+def _rows(direction: _Direction, down: Phase, right: Phase, shape: Shape, at: int, number: int) -> Rows:
+    """The rows of a phase, whose tiles are at an address of the table."""
+    (source, target, _, steps), axis, across = direction, right.axis, shape.kernel[1]
     to = target.address + down.phase * target.row + right.phase * target.pixel
     outputs, taps, stride, start, dilation, size = down.axis
+    known = (axis.taps, axis.stride) in KINDS
     return Rows(
         outputs, taps, stride, start, dilation, size, source.row, axis.stride * source.pixel, axis.stride,
-        to, steps[0] * target.row, pixel, at, len(found) // TILE,
+        to, steps[0] * target.row, steps[1] * target.pixel, at, number,
+        kind_of(axis.taps, axis.stride) if known else 0, down.first * across + right.first, down.every * across,
+        right.every,
     )  # fmt: skip
 
 
@@ -231,7 +230,8 @@ def rows_of(table: Any, phase: Any) -> Rows:
         read(0, at), read(0, at + WORD), read(0, at + 2 * WORD), read(0, at + 3 * WORD), read(0, at + 4 * WORD),
         read(0, at + 5 * WORD), read(0, at + 6 * WORD), read(0, at + 7 * WORD), read(0, at + 8 * WORD),
         read(0, at + 9 * WORD), read(0, at + 10 * WORD), read(0, at + 11 * WORD), read(0, at + 12 * WORD),
-        read(0, at + 13 * WORD),
+        read(0, at + 13 * WORD), read(0, at + 14 * WORD), read(0, at + 15 * WORD), read(0, at + 16 * WORD),
+        read(0, at + 17 * WORD),
     )  # fmt: skip
 
 

@@ -22,9 +22,10 @@ from .computation import Computation
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
 from .grouped_microkernel import prefetch_read
-from .grouped_plan import Run, fills_vectors, is_whole, runs, vectors_of
+from .grouped_plan import fills_vectors, is_whole, vectors_of
 from .grouped_weights import unpack
 from .im2col import valid_outputs
+from .runs import Run, runs
 from .whole_group_microkernel import accumulate_whole
 
 PIECE = 6  # 64-bit words
