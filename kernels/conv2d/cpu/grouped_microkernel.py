@@ -15,7 +15,7 @@ from numba import types
 
 from ...cpu.compiled import compiled
 from ...cpu.microkernel import WORD, zero_sums
-from ...cpu.simd import HOST, I8, I64, Code, Value, Vectors, instruction
+from ...cpu.simd import HOST, I8, I64, LINE, Code, Value, Vectors, instruction
 
 GROUPS = (1, 2, 4, 8)  # channels of a group that is a part of a vector
 SUMS = HOST.count - 4  # vectors of sums of a tile, in registers
@@ -113,6 +113,14 @@ def _prefetched(fetch: Callable[[Code, Value], Any]) -> Any:
 
 prefetch_read = _prefetched(lambda code, line: code.prefetch_read(line, 1))
 prefetch_write = _prefetched(lambda code, line: code.prefetch_write(line, 0))
+
+
+@compiled
+def prefetch_part(address: Any, nbytes: Any, begin: Any, size: Any, whole: Any) -> None:
+    """Prefetch a part of `nbytes` bytes: the part that the bytes begin, ..., begin + size - 1 are of `whole` bytes."""
+    first = nbytes * begin // whole // LINE * LINE
+    for place in range(first, nbytes * (begin + size) // whole, LINE):
+        prefetch_read(address + place)
 
 
 @compiled

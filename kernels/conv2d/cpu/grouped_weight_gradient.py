@@ -21,7 +21,7 @@ from .. import Shape
 from .computation import Computation
 from .geometry import ArrayLayout, Axis, ImageLayout, WeightLayout, forward_axis, images, weights
 from .grouped_gradient_microkernel import accumulate_taps, widths
-from .grouped_microkernel import prefetch_read
+from .grouped_microkernel import prefetch_part, prefetch_read
 from .grouped_plan import fills_vectors, is_whole, vectors_of
 from .grouped_weights import unpack
 from .im2col import valid_outputs
@@ -38,7 +38,7 @@ class Layer(NamedTuple):
 
     group: channels of a group. vectors: of a block of channels, `block` bytes. nbytes: of all channels. taps: of a
     filter. across: taps of a row. pieces: in the table. strip: rows of outputs that are read block by block.
-    packed: bytes of all sums.
+    packed: bytes of all sums. in_order: whether what the next rows see is prefetched in the order of the memory.
     """
 
     group: int
@@ -51,6 +51,7 @@ class Layer(NamedTuple):
     pieces: int
     strip: int
     packed: int
+    in_order: int
 
 
 PARTS = Layer, Axis, Axis, ImageLayout, ImageLayout, WeightLayout, FunctionPointer  # of a plan, before the table
@@ -102,7 +103,8 @@ def _layer(
     in_l1 = caches()[1] // 2 // (block * min(WIDE, shape.y[3]) * (down * right + 1))
     in_l2 = caches()[2] // 4 // (down * source.row + given.row)
     strip = max(1, min(in_l1, in_l2, shape.y[2]))
-    return Layer(group, vectors, block, nbytes, taps, shape.kernel[1], shape.batch, pieces, strip, packed)
+    in_order = int(source.image <= caches()[2] // 3)  # of larger images each piece prefetches its next rows
+    return Layer(group, vectors, block, nbytes, taps, shape.kernel[1], shape.batch, pieces, strip, packed, in_order)
 
 
 def _pieces(axis: Axis, source: ImageLayout, given: ImageLayout, allowed: Sequence[int]) -> Iterator[int]:
@@ -151,7 +153,11 @@ def _add_gradient(
         image, output = divmod(row, vertical.outputs)
         rows = min(layer.strip, end - row, vertical.outputs - output)
         seen, gradient = source.address + image * source.image, given.address + image * given.image
+        x, g = _ahead(vertical, source, given, image, output + rows)
         for begin in range(0, layer.nbytes, layer.block):
+            if layer.in_order:
+                prefetch_part(x, rows * vertical.stride * source.row, begin, layer.block, layer.nbytes)
+                prefetch_part(g, rows * given.row, begin, layer.block, layer.nbytes)
             at, sums = min(begin, layer.nbytes - layer.block), memory + begin // layer.block * apart
             _add_block(
                 like, layer, vertical, horizontal, source, given, seen + at, gradient + at, output, rows, table, sums
@@ -169,7 +175,8 @@ def _add_block(
     while piece < end:
         pieces = read(0, piece + 5 * WORD)
         for down in range(vertical.taps):
-            _prefetch(vertical, horizontal, source, given, seen, gradient, output, rows, down, piece)
+            if not layer.in_order:
+                _prefetch(vertical, horizontal, source, given, seen, gradient, output, rows, down, piece)
             _add_row_of_taps(
                 like, layer, vertical, horizontal, source, given, seen, gradient, output, rows, down, piece, pieces,
                 sums,
@@ -197,6 +204,16 @@ def _add_row_of_taps(
             accumulate_taps(
                 like, layer.group, layer.vectors, taps, x, steps, apart, g + shift, pixels, end - begin, count, out
             )
+
+
+@compiled
+def _ahead(vertical: Any, source: Any, given: Any, image: Any, end: Any) -> Any:
+    """Addresses of what the rows from `end` on of an image see and those before do not, and of their gradient."""
+    if end >= vertical.outputs:
+        return source.address + (image + 1) * source.image, given.address + (image + 1) * given.image
+    seen = (end - 1) * vertical.stride + vertical.start + (vertical.taps - 1) * vertical.dilation + 1
+    x, g = source.address + image * source.image, given.address + image * given.image
+    return x + seen * source.row, g + end * given.row
 
 
 @compiled
