@@ -10,6 +10,7 @@ from torch.profiler import profile
 from hpcai import networks
 from hpcai.models.added_norms import AddedNorm
 from hpcai.models.module import Network, build
+from hpcai.train.operator_classes import operator_class
 from hpcai.train.providers import Choice, use_custom, use_vendor
 
 PLACES, SYMBOLS, NORMS = 40, 32, 5  # of decoder2x64, the first of which reads no sum
@@ -67,6 +68,7 @@ def test_one_call_computes_a_sum_and_its_norm() -> None:
         step(network)
     calls = {event.key: event.count for event in recorded.key_averages()}
     assert calls["AddedNorm"] == NORMS - 1 and calls["RmsNorm"] == 1
+    assert operator_class("AddedNormBackward") == "normalisation" and all(map(operator_class, calls))
 
 
 def test_other_types_are_computed_one_by_one() -> None:

@@ -36,7 +36,7 @@ _TABLE = {
         batch_norm_gather_stats batch_norm_gather_stats_with_counts batch_norm_with_update batch_norm_no_update
         native_batch_norm native_batch_norm_legit cudnn_batch_norm miopen_batch_norm sync_batch_norm
         batch_norm_known GeneratedBackwardFor_hpcai_batch_norm_default
-        rms_norm fused_rms_norm layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
+        rms_norm added_norm fused_rms_norm layer_norm native_layer_norm group_norm native_group_norm instance_norm""",
     OTHER: """
         max_pool2d max_pool2d_with_indices mkldnn_max_pool2d avg_pool2d adaptive_avg_pool2d mean
         upsample_bilinear2d upsample_nearest2d embedding embedding_dense result_type type_as
