@@ -20,14 +20,15 @@ def decoder() -> Network:
     return build(networks.build("decoder2x64", (1, PLACES), 1, SYMBOLS), 3)
 
 
-def symbols() -> Tensor:
-    return torch.randint(SYMBOLS, (3, 1, 1, PLACES), generator=torch.Generator().manual_seed(1)).float()
+SAMPLES = torch.randint(SYMBOLS, (3, 1, 1, PLACES), generator=torch.Generator().manual_seed(1)).float()
+
+
+FOLLOWING = SAMPLES.roll(-1).long().flatten()
 
 
 def step(network: nn.Module) -> list[Tensor]:
     """Loss and all gradients."""
-    x = symbols()
-    loss = cross_entropy(network(x).flatten(0, 1), x.roll(-1).long().flatten())
+    loss = cross_entropy(network(SAMPLES).flatten(0, 1), FOLLOWING)
     return [loss, *torch.autograd.grad(loss, [*network.parameters()])]
 
 
@@ -49,10 +50,10 @@ def test_a_decoder_is_as_the_vendors_layers_have_it() -> None:
     assert joined(network) == ["block1_units_norm", "block2_attention_norm", "block2_units_norm", "norm"]
     assert_close(step(network), right)
     with torch.no_grad():
-        own = network(symbols())
+        own = network(SAMPLES)
     use_vendor(network)
     assert not joined(network)
-    assert_close([own], [network(symbols())])
+    assert_close([own], [network(SAMPLES)])
 
 
 def test_only_chosen_norms_are_joined() -> None:
@@ -68,7 +69,7 @@ def test_one_call_computes_a_sum_and_its_norm() -> None:
         step(network)
     calls = {event.key: event.count for event in recorded.key_averages()}
     assert calls["AddedNorm"] == NORMS - 1 and calls["RmsNorm"] == 1
-    assert operator_class("AddedNormBackward") == "normalisation" and all(map(operator_class, calls))
+    assert operator_class("AddedNormBackward") == "normalisation" and not {name for name in calls if operator_class(name) is None}
 
 
 def test_other_types_are_computed_one_by_one() -> None:
@@ -84,5 +85,5 @@ def test_a_copy_computes_by_its_own_weights() -> None:
     copy = deepcopy(network)
     with torch.no_grad():
         copy.get_parameter("norm.weight").zero_()
-    assert not copy(symbols()).any() and network(symbols()).any()
+    assert not copy(SAMPLES).any() and network(SAMPLES).any()
 
