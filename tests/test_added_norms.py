@@ -69,7 +69,8 @@ def test_one_call_computes_a_sum_and_its_norm() -> None:
         step(network)
     calls = {event.key: event.count for event in recorded.key_averages()}
     assert calls["AddedNorm"] == NORMS - 1 and calls["RmsNorm"] == 1
-    assert operator_class("AddedNormBackward") == "normalisation" and not {name for name in calls if operator_class(name) is None}
+    assert operator_class("AddedNormBackward") == "normalisation"
+    assert not {name for name in calls if operator_class(name) is None}
 
 
 def test_other_types_are_computed_one_by_one() -> None:
