@@ -3,6 +3,7 @@
 A number is added to the sums of all pixels that see it while it is in a register: half of the products or fewer need a
 load, where a load for each would be what limits them. Pixels in the padding are read from zeros.
 """
+
 from collections.abc import Iterator
 from functools import partial
 from itertools import product
