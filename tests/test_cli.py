@@ -174,7 +174,7 @@ def test_a_missing_input_is_refused_with_the_folder_and_the_remedy(tmp_path: Pat
 def test_a_bad_input_is_refused_once_for_all_ranks(tmp_path: Path, option: str) -> None:
     small(tmp_path)
     said = refused(run(tmp_path, "--set", option, ranks=2), tmp_path)
-    assert said.count("hpcai: ") == 1
+    assert said.replace("hpcai: compiling", "").count("hpcai: ") == 1
 
 
 def test_all_errors_are_reported_at_once(tmp_path: Path) -> None:
