@@ -21,7 +21,7 @@ import sys
 sys.path.insert(0, sys.argv.pop(1))
 from hpcai.main import main
 code = main(sys.argv[1:])
-print("torch's compiler:", "torch._dynamo" in sys.modules, file=sys.stderr)
+sys.stderr.write(f"torch's compiler: {'torch._dynamo' in sys.modules}\\n")  # at once: two ranks write
 sys.exit(code)
 """
 RUN = """A run
