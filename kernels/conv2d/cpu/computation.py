@@ -37,31 +37,22 @@ class Computation:
 
 def in_order(computations: Sequence[Computation], one: Any) -> Callable[..., None]:
     """The function that calls all with the same arguments; many by a program."""
-    if len(computations) <= FEW:
-        return partial(_one_by_one, computations)
-    given = [Address(GIVEN + place) for place in range(5)]
-    program = Program(one, [], [compute.instruction(*given) for compute in computations], computations)
-    nbytes = max(compute.nbytes for compute in computations)
-
-    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
-        program.run([source, weights, target, workspace(nbytes), epilogue])
-
-    return compute
+    return partial(_one_by_one, computations) if len(computations) <= FEW else by_threads(computations, one, 1)
 
 
 def by_threads(computations: Sequence[Computation], one: Any, threads: int) -> Callable[..., None]:
-    """The function that calls all with the same arguments, in `threads` equal shares at once; each is of one thread."""
+    """The same by a program, in `threads` equal shares at once: of several, each computation is of one thread."""
     nbytes = -(-max(compute.nbytes for compute in computations) // LINE) * LINE  # no line is shared
     share = len(computations) // threads
-    places = [Address(GIVEN + place) for place in range(3)]
+    source, weights, target, memory, epilogue = (Address(GIVEN + place) for place in range(5))
     rows = [
-        compute.instruction(*places, Address(GIVEN + 3, number // share * nbytes), NONE)
+        compute.instruction(source, weights, target, memory._replace(offset=number // share * nbytes), epilogue)
         for number, compute in enumerate(computations)
     ]
     program = Program(one, [], rows, computations, threads)
 
-    def compute(source: int, weights: int, target: int) -> None:
-        program.run([source, weights, target, workspace(threads * nbytes)])
+    def compute(source: int, weights: int, target: int, epilogue: int = NONE) -> None:
+        program.run([source, weights, target, workspace(threads * nbytes), epilogue])
 
     return compute
 
