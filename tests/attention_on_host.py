@@ -1,20 +1,30 @@
-"""Attention by the CUDA kernels, run on the host: one pass of a shape, with guards behind the results."""
+"""Attention by the CUDA kernels, run on the host: one pass of a shape, with guards behind the results; as functions of
+torch.
+"""
 
 import ctypes
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from cuda_on_host import run
+import pytest
+import torch
+from cuda_on_host import SCHEDULES, run
 
 from hpcai.kernels.arrays import aligned
 from hpcai.kernels.attention import Shape, cupy_gpu, reference
+from hpcai.kernels.cuda.architecture import CUBIN, Target
+from hpcai.kernels.cuda.gpu import Gpu
 from hpcai.kernels.cuda.launch import Launch
+from hpcai.kernels.operators import sequences
 from hpcai.kernels.residual import worst
+from hpcai.kernels.rms_norm import cupy_gpu as norms
 from hpcai.kernels.spec import FORWARD, Tensors, dtype_of
 
 GUARD = 2048  # bytes behind a result that must not be written
 UNWRITTEN = b"\xff"
+AMPERE = Target("sm_80", CUBIN, (8, 0))
 OF_BITS = {"fp16": np.float16, "bf16": np.uint16}  # NumPy's types of what lies in memory
 
 
@@ -96,3 +106,23 @@ def computed(
 def residual(shape: Shape, direction: str, data: Tensors, result: Any) -> float:
     """The worst element, limit 1."""
     return worst(reference.compared(result, data, shape, direction))
+
+
+@contextmanager
+def on_host(patch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
+    """The host replaces the GPU: tensors of CPUs are computed by the CUDA kernels, whose launches are recorded."""
+    ran: list[Launch] = []
+
+    def enqueue(launch: Launch, device: torch.device) -> None:
+        ran.append(launch)
+        run(launch, SCHEDULES[0])
+
+    with patch.context() as own:
+        own.setattr(sequences, "BACKENDS", {"cpu": "sequences_on_gpu"})
+        for module in (cupy_gpu, norms):
+            own.setattr(module, "enqueue", enqueue)
+        own.setattr(cupy_gpu, "target_of", lambda device: AMPERE)
+        own.setattr(norms, "gpu", lambda device: Gpu("the host", AMPERE, 2, 0))
+        sequences._backend.cache_clear()
+        yield ran
+    sequences._backend.cache_clear()

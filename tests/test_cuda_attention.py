@@ -1,25 +1,22 @@
 """Attention of a GPU without one: its kernels run on the host under every schedule, and as a function of torch."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from attention_on_host import computed, heads, residual
+from attention_on_host import computed, from_bits, heads, on_host, residual, to_bits
 from cuda_on_host import SCHEDULES, run
 from sampled_parameters import one_in
 from torch import Tensor
 from torch.nn import functional
 
 from hpcai.kernels import rms_norm
+from hpcai.kernels.arithmetic import BF16, FP16, FP32
 from hpcai.kernels.arrays import aligned
 from hpcai.kernels.attention import PASSES, Shape, cupy_gpu, reference
 from hpcai.kernels.attention.cupy_gpu import SIDE
 from hpcai.kernels.cuda.architecture import CUBIN, Target
-from hpcai.kernels.cuda.gpu import Gpu
-from hpcai.kernels.cuda.launch import Launch
 from hpcai.kernels.operators import sequences, sequences_on_gpu
 from hpcai.kernels.providers import Unavailable, backend
 from hpcai.kernels.rms_norm import cupy_gpu as norms
@@ -30,7 +27,7 @@ from hpcai.models.sequence_layers import EPSILON, rotated, rotations
 PLACES = (1, SIDE - 1, SIDE, SIDE + 1, 2 * SIDE + 5)
 SHAPES = [Shape(1 + places % 2, 1 + places % 3, places) for places in PLACES]
 SHAPES += [Shape(2, 2, 70, 128), Shape(1, 1, 130, 192)]
-AMPERE = Target("sm_80", CUBIN, (8, 0))
+ARITHMETIC = {each.name: each for each in (FP32, FP16, BF16)}
 
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
@@ -63,37 +60,20 @@ def test_what_is_not_a_number_stays_so() -> None:
     assert bad.tolist() == [row == 20 for row in range(shape.places)]
 
 
+@pytest.mark.parametrize("dtype", cupy_gpu.TYPES)
 @pytest.mark.parametrize("backwards", [False, True])
 @pytest.mark.parametrize("in_place", [False, True])
-def test_rotations_are_exact_to_rounding(backwards: bool, in_place: bool) -> None:
+def test_rotations_are_exact_to_rounding(backwards: bool, in_place: bool, dtype: str) -> None:
     shape = Shape(2, 3, SIDE + 9)
-    source = aligned(np.random.default_rng(4).standard_normal((2, *shape.y), np.float32))
-    target = source.copy() if in_place else np.full_like(source, np.nan)
+    drawn = np.random.default_rng(4).standard_normal((2, *shape.y), np.float32)
+    source = aligned(to_bits(drawn, dtype))
+    target = source.copy() if in_place else aligned(to_bits(np.full_like(drawn, np.nan), dtype))
     cosines, sines = (each.numpy() for each in rotations(shape.places, torch.float32, torch.device("cpu")))
-    angles = cosines.ctypes.data, sines.ctypes.data
-    run(cupy_gpu.rotation(shape, heads(target if in_place else source), heads(target), angles, backwards), SCHEDULES[0])
-    right = reference.rotated(source.astype(np.float64), cosines, -sines if backwards else sines)
-    assert (np.abs(target - right.exact) <= right.allowed).all()
-
-
-@contextmanager
-def on_host(patch: pytest.MonkeyPatch) -> Iterator[list[Launch]]:
-    """The host replaces the GPU: tensors of CPUs are computed by the CUDA kernels, whose launches are recorded."""
-    ran: list[Launch] = []
-
-    def enqueue(launch: Launch, device: torch.device) -> None:
-        ran.append(launch)
-        run(launch, SCHEDULES[0])
-
-    with patch.context() as own:
-        own.setattr(sequences, "BACKENDS", {"cpu": "sequences_on_gpu"})
-        for module in (cupy_gpu, norms):
-            own.setattr(module, "enqueue", enqueue)
-        own.setattr(cupy_gpu, "target_of", lambda device: AMPERE)
-        own.setattr(norms, "gpu", lambda device: Gpu("the host", AMPERE, 2, 0))
-        sequences._backend.cache_clear()
-        yield ran
-    sequences._backend.cache_clear()
+    right = reference.rotated(from_bits(source, dtype).astype(np.float64), cosines, -sines if backwards else sines)
+    given = heads(target if in_place else source), heads(target), (cosines.ctypes.data, sines.ctypes.data)
+    run(cupy_gpu.rotation(shape, *given, backwards, dtype), SCHEDULES[0])
+    allowed = right.allowed + ARITHMETIC[dtype].roundoff * (np.abs(right.exact) + right.allowed)
+    assert (np.abs(from_bits(target, dtype) - right.exact) <= allowed).all()
 
 
 def compared(function: Any, exact: Any, *operands: Tensor) -> None:

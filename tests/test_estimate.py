@@ -140,6 +140,16 @@ def test_settings_change_the_estimate() -> None:
     assert memory(graph, bf16, converted)["step"] > 1.3 * memory(graph, bf16, FACTS)["step"]
 
 
+def test_custom_kernels_of_cpus_keep_attention_of_16_bits_in_fp32() -> None:
+    graph = build("decoder2x64", (1, 32), 1, 64)
+    on_gpu = replace(FACTS, accelerated=True)
+    vendor, custom, of_gpu, vendor_of_gpu = (
+        memory(graph, {**SETTINGS, "PRECISION": "bf16", "KERNELS": kernels}, facts)["step"]
+        for kernels, facts in (("vendor", FACTS), ("custom", FACTS), ("custom", on_gpu), ("vendor", on_gpu))
+    )
+    assert custom > 1.1 * vendor and of_gpu == vendor_of_gpu
+
+
 def test_the_total_is_the_maximum_of_training_and_residuals() -> None:
     rows = memory(build("resnet8", (28, 28), 1, 10), SETTINGS, FACTS)
     training = {**rows, "residuals": 0, "replay": 0, "restoring": 0}

@@ -35,7 +35,8 @@ class Storage:
     """Bytes of an element of activations and of parameters; `converted`: convolutions keep an fp32 copy of their input.
 
     `gradients`: a step makes its parameters' gradients anew; else they lie in buckets that stay. `rounded`: products
-    make bytes of their input forward, and an fp32 copy of it, rounded, backward.
+    make bytes of their input forward, and an fp32 copy of it, rounded, backward. `widened`: attention and dense
+    layers are computed in fp32, from and to 16 bits.
     """
 
     activation: int = 4
@@ -43,6 +44,7 @@ class Storage:
     converted: bool = False
     gradients: bool = True
     rounded: bool = False
+    widened: bool = False
 
 
 def running_statistics(graph: Graph) -> int:
@@ -99,15 +101,15 @@ class _Saved:
 def _inside(graph: Graph, batch: int, storage: Storage, layer: Layer) -> int:
     """Bytes that a layer of sequences saves besides its input.
 
-    Norms: rows in fp32, normalised and not. Attention: rotated queries and keys, and their halves before that. SwiGLU:
-    the first half's silu.
+    Norms: rows in fp32, normalised and not. Attention: rotated queries and keys, and their halves before that; widened:
+    its input, rotated queries and keys, and its output, in fp32 instead. SwiGLU: the first half's silu.
     """
     rows = batch * prod(graph.shapes[layer.name])
     match layer.op:
         case RmsNorm():
             return 2 * rows * FP32_BYTES
         case CausalAttention():
-            return 4 * rows * storage.activation
+            return 6 * rows * FP32_BYTES if storage.widened else 4 * rows * storage.activation
     return rows * storage.activation
 
 
@@ -143,7 +145,8 @@ def _scratch(graph: Graph, layer: Layer, batch: int, storage: Storage) -> int:
     source = batch * prod(graph.shapes[layer.inputs[0]])
     copied = (source + graph.weights[layer.name]) * (FP32_BYTES + 1) * storage.rounded
     if isinstance(layer.op, Dense):
-        return copied
+        result = batch * prod(graph.shapes[layer.name])
+        return copied + (source + graph.weights[layer.name] + result) * FP32_BYTES * storage.widened
     weights = graph.weights[layer.name] * storage.parameter
     output = batch * prod(graph.shapes[layer.name]) * FP32_BYTES
     return weights * (2 if storage.converted else 1) + output * storage.converted + copied

@@ -106,7 +106,7 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
     parameters = sum(graph.parameters.values())
     weights = parameters * parameter + running_statistics(graph) * FP32_BYTES
     anew = replicas == 1 and chunks == 1  # gradients that a backward pass makes anew; else they are added up
-    storage = Storage(activation, parameter, facts.converted, gradients=anew, rounded=rounded)
+    storage = Storage(activation, parameter, facts.converted, anew, rounded, _widened(settings, facts))
     step, checked = step_bytes(graph, batch, storage), CHECKED[rounded] * residual_bytes(graph, batch)
     step += (min(forward, chunks) - 1) * saved_bytes(graph, batch, storage)
     step += min(forward, chunks) * crossing_bytes(graph, batch, activation) + parameters * parameter * (chunks > 1)
@@ -138,6 +138,12 @@ def _of_stage(whole: Graph, graph: Graph, forward: int, settings: Mapping[str, A
         "restoring": state,
         "other": LIBRARIES if on_gpu else SMALL_OBJECTS,
     }
+
+
+def _widened(settings: Mapping[str, Any], facts: Facts) -> bool:
+    """Whether custom kernels of a CPU compute attention and dense layers of 16 bits, in fp32."""
+    of_16_bits = PRECISIONS[settings["PRECISION"]].activation_bytes < FP32_BYTES
+    return of_16_bits and not facts.accelerated and settings.get("KERNELS", "vendor") != "vendor"
 
 
 def total(rows: Mapping[str, int]) -> int:

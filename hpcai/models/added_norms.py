@@ -49,9 +49,10 @@ class AddedNorm:
 
     def add(self, x: Tensor, other: Tensor) -> Tensor:
         """x + other."""
-        if not (sequences.applies(x) and sequences.applies(other)):
+        weight = self._norm.weight
+        if not all(each.dtype == weight.dtype and sequences.normalises(each, weight) for each in (x, other)):
             return self._alone(x, other)
-        total, self._rows = sequences.added_norm(x, other, self._norm.weight, EPSILON)
+        total, self._rows = sequences.added_norm(x, other, weight, EPSILON)
         return total
 
     def normalised(self, total: Tensor) -> Tensor:

@@ -7,7 +7,7 @@ from typing import Any
 
 from torch import Tensor, nn
 
-from hpcai.kernels.operators import normalisation, sequences
+from hpcai.kernels.operators import normalisation
 from hpcai.models.fused_layers import normalised
 from hpcai.models.joined_layers import separate
 from hpcai.models.module import Layers
@@ -15,7 +15,7 @@ from hpcai.models.sequence_layers import SharedEmbedding
 from hpcai.networks.execution_plan import PlannedLayer, batch_norm_site, fused_groups, sequence_site
 from hpcai.preflight.layer_products import Product, seen
 from hpcai.train.layer_timer import LayerTimer
-from hpcai.train.providers import SEQUENCES, Size
+from hpcai.train.providers import SEQUENCES, Size, has_custom
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class LayerSites:
         if isinstance(part, nn.Conv2d | nn.Linear):
             if not (isinstance(part, SharedEmbedding) and part.looks_up(x)):
                 self.products[name, size] = seen(part, x)
-        elif isinstance(part, SEQUENCES) and sequences.applies(x):
+        elif isinstance(part, SEQUENCES) and has_custom(part, x):
             self.norms[name] = sequence_site(group[0].layer.op, x.shape)
         elif isinstance(part, nn.BatchNorm2d) and normalisation.applies(x, part.weight):
             self.norms[name] = batch_norm_site(group, x.shape)

@@ -1,7 +1,7 @@
 """Selects the provider of a network's layers: vendor, or custom, for all layers or for the faster ones.
 
-Custom batch norm is fused with the following addition and ReLU where a kernel for that exists. Attention and RMS norm
-of fp32, with the sum before it, have custom kernels; in other types torch computes them.
+Custom batch norm is fused with the following addition and ReLU where a kernel for that exists, RMS norm with the sum
+before it. Norms have custom kernels in fp32, attention also in 16 bits; in other types torch computes them.
 """
 
 from collections.abc import Callable, Collection, Iterator, Mapping
@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from hpcai.kernels import operators
@@ -116,10 +117,17 @@ def _multiplied(part: nn.Linear, of: Directions | None, vendor_forward: Forward,
     return y if part.bias is None else y.add_(part.bias)
 
 
+def has_custom(part: nn.Module, x: Tensor) -> bool:
+    """Whether there is a custom kernel of an attention or RMS norm for its input."""
+    if isinstance(part, RmsNorm):
+        return sequences.normalises(x, part.weight)
+    return isinstance(part, CausalAttention) and sequences.attends(x)
+
+
 def _of_sequences(part: CausalAttention | RmsNorm, vendor_forward: Forward, x: Tensor) -> Tensor:
     """Attention or RMS norm by the custom kernel, where there is one for x."""
-    if not sequences.applies(x):
+    if not has_custom(part, x):
         return vendor_forward(x)
     if isinstance(part, RmsNorm):
         return sequences.rms_norm(x, part.weight, EPSILON)
-    return sequences.attention(x, HEAD, *rotations(x.shape[1], x.dtype, x.device))
+    return sequences.attention(x, HEAD, *rotations(x.shape[1], torch.float32, x.device))

@@ -23,6 +23,7 @@ PROVIDER = "custom"
 DEVICES = ("cuda",)
 
 TYPES = ("fp32", "fp16", "bf16")
+OF_TORCH: dict[torch.dtype, str] = {getattr(torch, KINDS[name].operand): name for name in TYPES}
 PASS, MEANS, OF_KEYS, OF_QUERIES, ROTATE = "forward", "means", "of_keys", "of_queries", "rotate"
 TILES = {PASS: 4, MEANS: 0, OF_KEYS: 5, OF_QUERIES: 5}  # of a block, in shared memory
 SIDE, THREADS, UNIT = 64, 128, 16  # places of a tile; threads of a block; bytes of which rows begin at multiples
@@ -63,7 +64,7 @@ def programs(target: Target) -> tuple[Program, ...]:
     """All kernels launched on such a GPU. Unavailable if a block has too little shared memory there."""
     if target.capability < (8, 0):
         raise Unavailable("attention needs a GPU of compute capability 8.0 or newer")
-    return program(ROTATE), *(program(name, dtype) for dtype in TYPES for name in TILES)
+    return tuple(program(name, dtype) for dtype in TYPES for name in (ROTATE, *TILES))
 
 
 def heads_of(tensor: Tensor) -> Heads:
@@ -110,31 +111,37 @@ def _launch(name: str, dtype: str, shape: Shape, **fields: Any) -> Launch:
 
 
 def rotation(
-    shape: Shape, source: tuple[Heads, ...], target: tuple[Heads, ...], angles: tuple[int, int], backwards: bool = False
+    shape: Shape,
+    source: tuple[Heads, ...],
+    target: tuple[Heads, ...],
+    angles: tuple[int, int],
+    backwards: bool = False,
+    dtype: str = "fp32",
 ) -> Launch:
     """The launch that fills the targets, of queries and keys, with the rotated rows of the sources, which they may be.
 
-    angles: addresses of cosines and sines [places, features / 2].
+    angles: addresses of cosines and sines float32[places, features / 2].
     """
     cosines, sines = angles
     sizes = {"heads": shape.heads, "places": shape.places, "half": shape.features // 2}
     arrays = {"from": [*source], "to": [*target], "cosines": cosines, "sines": sines}
     made = parameters(ROTATED, direction=-1 if backwards else 1, **sizes, **arrays)
-    return Launch(program(ROTATE), (shape.batch * shape.heads, -(-shape.places // SIDE), 2), THREADS, 0, (made,))
+    return Launch(program(ROTATE, dtype), (shape.batch * shape.heads, -(-shape.places // SIDE), 2), THREADS, 0, (made,))
 
 
 def forward(shape: Shape, given: tuple[Tensor, ...], out: Tensor, log_sums: Tensor) -> None:
-    """Enqueue the forward pass in fp32 on torch's current stream; arguments as of `pass_forward`."""
+    """Enqueue the forward pass on torch's current stream; arguments, of one type of TYPES, as of `pass_forward`."""
     _ready(shape, out.device)
-    enqueue(pass_forward(shape, tuple(map(heads_of, given)), heads_of(out), log_sums.data_ptr()), out.device)
+    made = pass_forward(shape, tuple(map(heads_of, given)), heads_of(out), log_sums.data_ptr(), OF_TORCH[out.dtype])
+    enqueue(made, out.device)
 
 
 def backward(shape: Shape, given: tuple[Tensor, ...], made: tuple[Tensor, ...], log_sums: Tensor) -> None:
-    """Enqueue the gradients in fp32 on torch's current stream; arguments as of `gradients`."""
+    """Enqueue the gradients on torch's current stream; arguments, of one type of TYPES, as of `gradients`."""
     _ready(shape, log_sums.device)
     means = torch.empty_like(log_sums)
-    addresses = log_sums.data_ptr(), means.data_ptr()
-    for launch in gradients(shape, tuple(map(heads_of, given)), tuple(map(heads_of, made)), *addresses):
+    kind, addresses = OF_TORCH[made[0].dtype], (log_sums.data_ptr(), means.data_ptr())
+    for launch in gradients(shape, tuple(map(heads_of, given)), tuple(map(heads_of, made)), *addresses, kind):
         enqueue(launch, log_sums.device)
 
 
@@ -148,7 +155,8 @@ def rotate(
     """Enqueue the rotation of queries and keys on torch's current stream; arguments as of `rotation`."""
     _ready(shape, angles[0].device)
     addresses = angles[0].data_ptr(), angles[1].data_ptr()
-    made = rotation(shape, tuple(map(heads_of, source)), tuple(map(heads_of, target)), addresses, backwards)
+    arrays = tuple(map(heads_of, source)), tuple(map(heads_of, target))
+    made = rotation(shape, *arrays, addresses, backwards, OF_TORCH[target[0].dtype])
     enqueue(made, angles[0].device)
 
 

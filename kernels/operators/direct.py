@@ -18,7 +18,12 @@ KINDS = (Tensor, nn.Parameter)  # other tensor classes need the dispatcher
 
 
 def applies(x: Tensor, other: Tensor | None = None) -> bool:
-    """Whether tensors need no dispatcher: no compilation, mode, autocast, subclass or lazy negation.
+    """Whether tensors need no dispatcher: as `plain`, and no autocast."""
+    return plain(x, other) and not torch.is_autocast_enabled(x.device.type)
+
+
+def plain(x: Tensor, other: Tensor | None = None) -> bool:
+    """Whether there is no compilation, mode, subclass or lazy negation.
 
     The dispatcher resolves views that are negated when read.
     """
@@ -26,7 +31,6 @@ def applies(x: Tensor, other: Tensor | None = None) -> bool:
         not torch.compiler.is_compiling()
         and _get_current_dispatch_mode() is None
         and type(x) in KINDS
-        and not torch.is_autocast_enabled(x.device.type)
         and not (x.is_neg() or (other is not None and other.is_neg()))
     )
 

@@ -1,6 +1,7 @@
-"""Causal attention with rotary positions, and RMS norm, as differentiable functions of torch, fp32.
+"""Causal attention with rotary positions, and RMS norm, as differentiable functions of torch.
 
-For other types, and under autocast or torch.compile, torch's operators must be used (`applies`).
+RMS norm is in fp32, attention in fp32 and 16 bits. For other types, and under torch.compile, torch's operators must be
+used (`normalises`, `attends`).
 """
 
 from functools import cache
@@ -16,6 +17,7 @@ from ..attention import Shape
 from . import direct
 
 BACKENDS = {"cpu": "sequences_on_cpu", "cuda": "sequences_on_gpu"}
+SIXTEEN = (torch.float16, torch.bfloat16)
 
 
 @cache
@@ -23,28 +25,44 @@ def _backend(device: str) -> Any:
     return import_module(f"{__package__}.{BACKENDS[device]}")
 
 
-def applies(x: Tensor) -> bool:
-    """Whether there are kernels for rows of this type on this device; features must be multiples of a head's."""
-    kind = x.device.type
-    return kind in BACKENDS and x.dtype == torch.float32 and direct.applies(x) and _backend(kind).supports(x.device)
+def normalises(x: Tensor, weight: Tensor) -> bool:
+    """Whether there is an RMS norm of rows by weights in fp32. Autocast leaves norms in fp32 as well."""
+    there = weight.dtype == torch.float32 and x.dtype in (torch.float32, *SIXTEEN)
+    return there and direct.plain(x) and _has_kernels(x.device)
+
+
+def attends(x: Tensor) -> bool:
+    """Whether there is attention for rows of this type on this device; features must be multiples of a head's.
+
+    fp32 rows are another type's under autocast.
+    """
+    fits = direct.plain(x) if x.dtype in SIXTEEN else x.dtype == torch.float32 and direct.applies(x)
+    return fits and _has_kernels(x.device)
+
+
+def _has_kernels(device: torch.device) -> bool:
+    return device.type in BACKENDS and bool(_backend(device.type).supports(device))
 
 
 def attention(x: Tensor, head: int, cosines: Tensor, sines: Tensor) -> Tensor:
-    """float32[N, S, d] of x[N, S, 3 d]: queries, keys and values of heads side by side.
+    """[N, S, d] of x[N, S, 3 d], of its type: queries, keys and values of heads side by side.
 
-    Queries and keys are rotated by cosines and sines [S, head / 2]. ValueError if the sizes do not fit.
+    Queries and keys are rotated by cosines and sines float32[S, head / 2]. On CPUs 16 bits are computed in fp32, from
+    and to 16 bits. ValueError if the sizes do not fit.
     """
+    if x.dtype not in _backend(x.device.type).KINDS:
+        return attention(x.float(), head, cosines, sines).to(x.dtype)
     found: Tensor = CausalAttention.apply(x, head, cosines, sines)
     return found
 
 
 def rms_norm(x: Tensor, weight: Tensor, eps: float) -> Tensor:
-    """x[..., features] / root mean square of each row, times the weights [features].
+    """x[..., features] / root mean square of each row, times the weights [features], in whose type it is computed.
 
-    RuntimeError if the sizes do not fit.
+    The result has the type of x. RuntimeError if the sizes do not fit.
     """
-    found: Tensor = RmsNorm.apply(x, weight, eps)
-    return found
+    found: Tensor = RmsNorm.apply(x.to(weight.dtype), weight, eps)
+    return found.to(x.dtype)
 
 
 def added_norm(x: Tensor, other: Tensor, weight: Tensor, eps: float) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from ..attention import numba_cpu as ours
 from ..rms_norm import numba_cpu as norms
 from ..rms_norm.numba_cpu import Rows
 
+KINDS = (torch.float32,)  # of attention
 ONE = np.float32(1)
 
 

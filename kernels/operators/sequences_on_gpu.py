@@ -12,6 +12,8 @@ from ..cuda.launch import target_of
 from ..providers import Unavailable
 from ..rms_norm import cupy_gpu as norms
 
+KINDS = tuple(ours.OF_TORCH)  # of attention
+
 
 @cache
 def supports(device: torch.device) -> bool:
@@ -39,7 +41,8 @@ def attend(shape: Shape, x: Tensor, cosines: Tensor, sines: Tensor) -> tuple[Ten
     rotated = tuple(x.new_empty(shape.y) for _ in range(2))
     *sources, values = _parts(shape, x)
     ours.rotate(shape, tuple(sources), rotated, (cosines, sines))
-    out, log_sums = x.new_empty(*x.shape[:2], shape.heads * shape.features), x.new_empty(shape.y[:3])
+    out = x.new_empty(*x.shape[:2], shape.heads * shape.features)
+    log_sums = x.new_empty(shape.y[:3], dtype=torch.float32)
     ours.forward(shape, (*rotated, values), _rows(shape, out), log_sums)
     return out, *rotated, log_sums
 
