@@ -1,13 +1,14 @@
 """The problems in inputs/ are legal, listed, and can be planned if their data are there; four are official ones."""
 
 import hashlib
+import json
 import re
 from types import SimpleNamespace
 
 import h5py
 import numpy as np
 import pytest
-from launch import BENCH, ROOT, run_job
+from launch import BENCH, ROOT, mpirun, run_job
 
 from hpcai.data import catalog
 from hpcai.data.text import text_files
@@ -167,3 +168,14 @@ def test_the_official_search_is_the_reference_configuration():
     assert {key: case[key] for key in expected} == expected
     assert Recipe.of(case.settings).peak_rate == 0.1  # of a worker, whatever its ranks
     assert case["DURATION"] >= 3600
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(mpirun() is None, reason="NO mpirun: THE SHORT LANGUAGE MODEL NOT TRAINED")
+def test_the_short_language_model_learns_more_than_pairs_of_symbols(tmp_path):
+    done = run_job([BENCH, ROOT / "inputs" / "language-short.dat"], 2, tmp_path)
+    assert done.returncode == 0, done.stderr
+    (result,) = tmp_path.glob("results/*/result.json")
+    (test,) = json.loads(result.read_text())["tests"]
+    assert test["verdict"] == "PASSED" and "REACHED" in done.stdout
+    assert 0.05 < test["scores"]["excess"] < 0.125  # the table of frequencies of 20,000 sequences
