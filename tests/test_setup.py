@@ -41,13 +41,22 @@ def test_tests_and_lint_add_what_they_need_once(machine: Machine) -> None:
     assert "-e .[test]" not in machine.asked
     for _ in range(2):
         assert machine.make("faults", PYTHONPATH="").returncode == 2  # the stand-in has no tests
-    assert machine.asked.count("install -c constraints.txt -e .[test]\n") == 1
+    assert machine.asked.count("install --no-compile -c constraints.txt -e .[test]\n") == 1
+
+
+def test_install_compiles_all_packages_and_a_run_none(machine: Machine) -> None:
+    compiled = machine.checkout / ".venv/lib/__pycache__"
+    machine.add("mpirun", MPIRUN)
+    machine.make("run")
+    assert machine.ready and not compiled.exists() and " install --no-compile -c" in machine.asked
+    machine.make("install")
+    assert [file.name.split(".")[0] for file in compiled.iterdir()] == ["module"]
 
 
 def test_developers_may_install_it_at_once(machine: Machine) -> None:
     machine.make("install", MPI="wheel")
     assert machine.make("install", DEV="yes").returncode == 0
-    assert machine.asked.endswith("install -c constraints.txt -e .[test]\n")
+    assert machine.asked.endswith("install --no-compile -c constraints.txt -e .[test]\n")
 
 
 def test_run_prints_the_report_alone(machine: Machine) -> None:

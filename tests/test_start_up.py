@@ -101,9 +101,12 @@ def test_a_torch_that_asks_its_compiler_for_more_gets_it() -> None:
     [
         ("[kernels]\n64 SHAPES", {"conv2d"}, True),  # of an earlier training
         ("[kernels]\n64 SHAPES", {"conv2d", "gemm"}, False),
-        ("[ensemble]\nfashion DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE", {"gemm"}, True),
+        ("[ensemble]\nfashion DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE", set(), False),
+        ("[ensemble]\nfashion DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE\nint8 PRECISION", {"gemm"}, True),
+        ("[ensemble]\nfashion DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE\nvendor auto KERNELS", {"gemm"}, True),
+        ("[language]\ngenerated DATASET\n8 BATCH\n1 GROUPS\n1 DEGREE\ncustom KERNELS", {"conv2d"}, True),
         ("[weather]\ngenerated DATASET\n2 BATCH\n1 GROUPS\n1 DEGREE", {"conv2d"}, True),
-        ("[weather]\ngenerated DATASET\n2 BATCH\n1 GROUPS\n1 DEGREE", {"conv2d", "roi_align"}, False),
+        ("[weather]\ngenerated DATASET\n2 BATCH\n1 GROUPS\n1 DEGREE", {"roi_align"}, False),
         ("[comm]\n1K SIZES", set(), False),
     ],
 )
@@ -124,4 +127,5 @@ def test_what_has_to_be_compiled_first_is_announced(
 def test_every_kernel_that_is_announced_has_a_folder() -> None:
     from hpcai.workloads.registry import workloads
 
-    assert all((ROOT / "kernels" / kernel).is_dir() for each in workloads() for kernel in each.compiles)
+    named = {kernel for each in workloads() for kernel in (*each.compiles, *each.customised)}
+    assert "conv2d" in named and all((ROOT / "kernels" / kernel).is_dir() for kernel in named)

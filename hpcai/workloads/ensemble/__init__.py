@@ -44,4 +44,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     divides=True,
+    customised=("conv2d",),
 )

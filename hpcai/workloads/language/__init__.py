@@ -40,4 +40,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     divides=True,
+    customised=("attention",),
 )

@@ -53,4 +53,5 @@ WORKLOAD = Workload(
     },
     trains=True,
     outlasts=True,
+    customised=("conv2d",),
 )

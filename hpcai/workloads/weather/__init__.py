@@ -50,4 +50,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     compiles=("roi_align",),
+    customised=("conv2d",),
 )
