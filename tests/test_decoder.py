@@ -14,6 +14,7 @@ from hpcai.networks.decoder import DECODERS
 from hpcai.networks.graph import Graph, Layer
 from hpcai.networks.layers import Add, Dense
 from hpcai.opcount import count
+from hpcai.opcount.__main__ import main as opcount_main
 from hpcai.train import precision
 
 BATCH, SYMBOLS = 2, 256
@@ -121,3 +122,17 @@ def test_what_does_not_fit_is_refused(layers: tuple[Layer, ...], words: str) -> 
 def test_sequences_without_places_are_refused() -> None:
     with pytest.raises(InputError, match="must be at least 1"):
         networks.build("decoder2x64", (1, 0), 1, SYMBOLS)
+
+
+def test_the_table_of_operations_is_of_a_sequence_with_the_published_approximation(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    opcount_main(["decoder4x128", "--rule", "model", "--image", "1x128"])
+    title, *rows, approximation = capsys.readouterr().out.splitlines()
+    assert title == "decoder4x128, sequence of 128 bytes: operations per sequence by rule model"
+    width, hidden, places, blocks = 128, 384, 128, 4
+    dense = 256 * width + blocks * (4 * width**2 + 3 * width * hidden)
+    (counted,) = (row.split() for row in rows if row.startswith("dense"))
+    assert counted[:3] == ["dense", str(1 + 4 * blocks), f"{2 * places * dense:,}"]
+    parameters = dense + (2 * blocks + 1) * width
+    assert approximation.startswith(f"6 x {parameters:,} parameters x 128 bytes: {6 * parameters * places:,}, ")

@@ -120,6 +120,8 @@ def _approximated(asked: argparse.Namespace, graph: Graph) -> list[str]:
 
 def _title(asked: argparse.Namespace) -> str:
     height, width = asked.image
+    if asked.network in DECODING:
+        return f"{asked.network}, sequence of {width} bytes: operations per sequence"
     size = f"image {asked.channels} x {height} x {width}, {asked.classes} classes"
     return f"{asked.network} {asked.variant}, {size}: operations per image"
 
