@@ -55,6 +55,8 @@ FOUND_IN_KERNELS = {
     "gradient_of_a_norm_lacks_a_term": {GRADIENT},
     "gradient_of_a_sum_lost": {GRADIENT, LOSS},
 }
+# The same in bf16, in which a sum and its norm are torch's.
+FOUND_IN_16_BITS = {"none": set(), "queries_and_keys_exchanged": {NETWORK}, "gradient_of_keys_lost": {GRADIENT}}
 REPEATED = {DEVIATION, LOST}  # steps repeated by the vendor's kernels find faults of gradients as well
 
 
@@ -71,6 +73,13 @@ def test_each_fault_of_a_custom_kernel_is_found(fault: str, by_custom_kernels: l
     failed = {check["name"] for check in test["checks"] if check["verdict"] == "FAILED"}
     assert failed - REPEATED == FOUND_IN_KERNELS[fault]
     assert test["verdict"] == ("FAILED" if FOUND_IN_KERNELS[fault] else "PASSED")
+
+
+@pytest.mark.slow
+def test_faults_of_attention_are_found_in_16_bits(tmp_path_factory: pytest.TempPathFactory) -> None:
+    tests = planted(tmp_path_factory, FOUND_IN_16_BITS, 1, "KERNELS=custom", "PRECISION=bf16")
+    failed = [{check["name"] for check in test["checks"] if check["verdict"] == "FAILED"} for test in tests]
+    assert [found - REPEATED for found in failed] == [*FOUND_IN_16_BITS.values()]
 
 
 # One model on two ranks with CLIP, by data and as two shards, of which more is allowed to rounding.

@@ -131,7 +131,7 @@ def test_wheelhouse_replaces_every_index(machine: Machine) -> None:
     (machine.checkout / "my wheels").mkdir()
     (machine.checkout / "my wheels/any.whl").touch()
     assert machine.make("install", MPI="wheel", WHEELHOUSE="my wheels").returncode == 0
-    assert "install --no-index --find-links my wheels -c constraints.txt -e .[page" in machine.asked
+    assert "install --no-compile --no-index --find-links my wheels -c constraints.txt -e .[page" in machine.asked
 
 
 def test_a_wheelhouse_without_wheels_is_reported(machine: Machine) -> None:

@@ -27,6 +27,7 @@ from hpcai.frozen.network import Doubles, Values, forward
 from hpcai.inputfile import Case
 from hpcai.kernels.spec import fp32_tolerance
 from hpcai.models.module import Layers, Network
+from hpcai.models.sequence_layers import GaussianLinear
 from hpcai.networks.graph import Graph
 from hpcai.record.preflight import NetworkCheck
 from hpcai.record.preflight import Worst as WorstRecord
@@ -138,7 +139,13 @@ def _pixels(layers: Sequence[Layer], image: Shape) -> int:
 
 @torch.no_grad()
 def _vary(module: Layers) -> None:
-    """Add numbers between 0 and 1/2 to every tensor of equal elements: scales, offsets, running statistics."""
+    """Add numbers between 0 and 1/2 to every tensor of equal elements: scales, offsets, running statistics.
+
+    Weights that begin small are enlarged: scores of attention near 0 would hide whatever is wrong with them.
+    """
+    for part in module.modules():
+        if isinstance(part, GaussianLinear):
+            part.weight.mul_(1 / (part.deviation * part.in_features**0.5))
     generator = torch.Generator().manual_seed(1)
     for value in module.state_dict().values():
         if value.is_floating_point() and bool((value == value.flatten()[0]).all()):
