@@ -115,10 +115,15 @@ def compiles(cases: Sequence[Case], device: torch.device) -> bool:
     return not all(kept(kernel) for case in cases for kernel in _needed(case))
 
 
-def _needed(case: Case) -> tuple[str, ...]:
+def _needed(case: Case) -> list[str]:
     """The kernels of a case that take long to compile, by their folders."""
-    of, custom = workload(case.workload), case.trains and case.kernels != VENDOR
-    return (*of.compiles, *(of.customised if custom else ()), *((conv2d.SPEC.name,) if _is_int8(case) else ()))
+    of = workload(case.workload)
+    needed = [*of.compiles]
+    if case.trains and case.kernels != VENDOR:
+        needed += of.compiles_if_custom
+    if _is_int8(case):
+        needed.append(conv2d.SPEC.name)
+    return needed
 
 
 def refused_folders() -> list[str]:

@@ -69,7 +69,7 @@ class Workload:
     whether its tests train networks on a dataset. ensembles: whether P models make one prediction, so that tests of one
     model (HPC AI500 V2) and of several (V3) have separate lists. divides: whether a group may divide its model
     otherwise than by data (PARALLEL). outlasts: whether its tests go on without groups that have lost a rank. compiles:
-    kernels, by their folders, that its tests always need; customised: those that only custom KERNELS need.
+    kernels, by their folders, that its tests always need; compiles_if_custom: those that only custom KERNELS need.
 
     The folder of the workload has the modules record, checks, claims, lines, plan and measure and, where they are
     needed, data, preflight, files, plots and literature (CONTRIBUTING.md). The registry imports each when it is asked
@@ -90,7 +90,7 @@ class Workload:
     divides: bool = False
     outlasts: bool = False
     compiles: tuple[str, ...] = ()
-    customised: tuple[str, ...] = ()
+    compiles_if_custom: tuple[str, ...] = ()
 
     def rank(self, score: float) -> float:
         """Sort key of rows by `ranked_by`: larger is better."""

@@ -44,5 +44,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     divides=True,
-    customised=("conv2d",),
+    compiles_if_custom=("conv2d",),
 )

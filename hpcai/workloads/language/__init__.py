@@ -40,5 +40,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     divides=True,
-    customised=("attention",),
+    compiles_if_custom=("attention",),
 )

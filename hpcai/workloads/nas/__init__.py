@@ -53,5 +53,5 @@ WORKLOAD = Workload(
     },
     trains=True,
     outlasts=True,
-    customised=("conv2d",),
+    compiles_if_custom=("conv2d",),
 )

@@ -50,5 +50,5 @@ WORKLOAD = Workload(
     outlasts=True,
     ensembles=True,
     compiles=("roi_align",),
-    customised=("conv2d",),
+    compiles_if_custom=("conv2d",),
 )
