@@ -8,22 +8,18 @@ from typing import Any
 
 import pytest
 import torch
+from joined_networks import BATCH, BLOCKS, GRAPHS, clear_seed, images, pair, step
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch.profiler import profile
 
-from hpcai import networks
 from hpcai.kernels.operators import blocks, products
 from hpcai.kernels.spec import DIRECTIONS, FORWARD
-from hpcai.models.joined_layers import JoinedSteps, separate
+from hpcai.models.joined_layers import JoinedSteps
 from hpcai.models.module import Network, build
 from hpcai.train.providers import Choice, use_custom, use_vendor
 
-SIDE, CLASSES = 20, 10
-BLOCKS = {"resnet8": 4, "resnet14": 7, "resnet18": 9, "resnet50": 17}  # residual blocks, and the first layer
-GRAPHS = {name: networks.build(name, (SIDE, SIDE), 3, CLASSES) for name in BLOCKS}
 SLOW = pytest.mark.slow
-BATCH = 4
 # Of the largest number of a tensor. In fp32 resnet50, which ends in batch norms over four numbers, has larger ones.
 ROUNDING = {torch.float32: 1e-4, torch.float64: 1e-11}
 
@@ -33,27 +29,6 @@ def some_threads() -> Iterator[None]:
     before = torch.get_num_threads()
     yield
     torch.set_num_threads(before)
-
-
-def pair(name: str, dtype: torch.dtype = torch.float32) -> tuple[Network, Network]:
-    """A network by custom kernels, layer by layer and by blocks."""
-    network: Network = build(GRAPHS[name], 3).to(dtype).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-    use_custom(network)
-    apart = deepcopy(network)
-    separate(apart)
-    return apart, network
-
-
-def images(dtype: torch.dtype = torch.float32) -> Tensor:
-    drawn = torch.randn(BATCH, 3, SIDE, SIDE, generator=torch.Generator().manual_seed(1)).to(dtype)
-    return drawn.contiguous(memory_format=torch.channels_last)
-
-
-def step(network: nn.Module, x: Tensor) -> list[Tensor]:
-    """Loss, all gradients, that of the images if it is wanted, and weights with statistics."""
-    loss = cross_entropy(network(x), torch.arange(len(x)))
-    wanted = [*network.parameters(), *([x] if x.requires_grad else [])]
-    return [loss, *torch.autograd.grad(loss, wanted), *network.state_dict().values()]
 
 
 def assert_close(own: Tensor, right: Tensor) -> None:
@@ -82,9 +57,10 @@ def test_a_step_is_the_same(name: str, dtype: torch.dtype, threads: int, monkeyp
     torch.set_num_threads(threads)
     apart, joined = pair(name, dtype)
     found = calls(monkeypatch)
-    right = step(apart, images(dtype))
+    x = images(dtype, clear_seed(name))
+    right = step(apart, x)
     assert not found
-    for own, other in zip(step(joined, images(dtype)), right, strict=True):
+    for own, other in zip(step(joined, x), right, strict=True):
         assert_close(own, other)
     assert len(found) == BLOCKS[name] and sum(found) == sum(isinstance(part, nn.Conv2d) for part in joined.modules())
 
