@@ -32,7 +32,7 @@ MOST_KILLS = 3  # of one run
 INPUT = """\
 A table, and a training that is killed
 Small
-0.05            CHECKPOINT
+0.02            CHECKPOINT
 {watchdog}               WATCHDOG
 0               TELEMETRY
 [kernels]
@@ -40,7 +40,8 @@ Small
 [{section}]
 {keys}
 """
-IMAGES = "DATASET=fashion RESOLUTION=14 SAMPLES=320 BATCH=8 EPOCHS=8"
+# Most of the time is validation, on 2,000 images.
+IMAGES = "DATASET=fashion RESOLUTION=14 SAMPLES=320 BATCH=8 EPOCHS=4 EVALUATE=2"
 CASES = {
     "models": ("ensemble", f"{IMAGES} GROUPS=2 DEGREE=1"),
     "group": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 WIRE=int8"),
@@ -50,8 +51,8 @@ CASES = {
     "pipeline": ("ensemble", f"{IMAGES} GROUPS=1 DEGREE=2 PARALLEL=pipeline"),
     "decoder": (
         "language",
-        "DATASET=generated NETWORK=decoder2x64 RESOLUTION=16 SAMPLES=320 BATCH=8 EPOCHS=8 GROUPS=1 DEGREE=2"
-        " PARALLEL=pipeline CLIP=0.1",
+        "DATASET=generated NETWORK=decoder2x64 RESOLUTION=16 SAMPLES=320 BATCH=8 EPOCHS=4 EVALUATE=2"
+        " GROUPS=1 DEGREE=2 PARALLEL=pipeline CLIP=0.1",
     ),
     "weather": ("weather", "DATASET=generated SAMPLES=48 BATCH=4 EPOCHS=3 RESOLUTION=48 GROUPS=2 DEGREE=1"),
 }

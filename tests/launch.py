@@ -92,6 +92,7 @@ class Job:
         except subprocess.TimeoutExpired as expired:
             self.kill()
             expired.stdout, expired.stderr = (text.encode() for text in self.output())
+            expired.add_note("".join(self.output()))
             raise
         seconds = time.monotonic() - self._started
         wait_until(lambda: not self.pids(), GRACE)

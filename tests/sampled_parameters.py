@@ -15,7 +15,7 @@ T = TypeVar("T")
 PARTS = 8
 ONE_OF = 8
 FEW = 3  # cases of a test in `make test`
-SOME = 8  # of its other cases in `make test-slow`
+SOME = 4  # of its other cases in `make test-slow`
 NOT_SAMPLED = ("slow", "exhaustive", "network", "sequence")
 SLOW, EXHAUSTIVE = pytest.mark.slow, pytest.mark.exhaustive
 
