@@ -28,6 +28,8 @@ STARTERS = {
 # Files that are run beside the others too, so that both processes have as much to do.
 BESIDE = {"test_checkpoint", "test_consistency_comparison", "test_frozen"}
 BESIDE |= {"test_ranking", "test_ranking_acceptance", "test_ranking_hostile"}
+# For the same reason, files that start jobs and are run among the others: all of it is slow.
+AMONG = {"test_kills", "test_language_faults"}
 
 
 class Launched(NamedTuple):
@@ -126,9 +128,9 @@ class SharedJobs:
 
 
 def starts_jobs(item: pytest.Item) -> bool:
-    """Whether tests of the item's file start jobs or processes of the program, or are to be run beside the others."""
+    """Whether tests of the item's file are run beside the others: they start jobs or processes of the program."""
     module = item.module  # type: ignore[attr-defined]
-    return module.__name__ in BESIDE or not STARTERS.isdisjoint(vars(module))
+    return module.__name__ not in AMONG and (module.__name__ in BESIDE or not STARTERS.isdisjoint(vars(module)))
 
 
 def asked(item: pytest.Item) -> tuple[int, float]:
