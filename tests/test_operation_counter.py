@@ -4,10 +4,14 @@ import pytest
 import torch
 from graphs import images_of, random_graph, small
 
+from hpcai.inputfile.split import Cut
 from hpcai.models.module import build as build_module
 from hpcai.models.operation_counter import Executed
+from hpcai.models.sequence_layers import CausalAttention
 from hpcai.networks import build
+from hpcai.networks.decoder import Decoder, decoder
 from hpcai.opcount import count
+from hpcai.opcount.stages import stages_of
 
 GRAPHS = [build("resnet20", (28, 20), 1, 10), build("resnet50", (20, 20), 3, 7, "v1")]
 
@@ -36,6 +40,22 @@ def test_executed_operations_equal_the_count_times_the_images(graph):
         called(module, executed, images_of(graph, batch)).backward()
         executed.end_backward()
     assert executed.operations == 11 * count(graph, "model").total
+
+
+def test_attention_at_the_begin_of_a_stage_is_counted_if_the_stage_has_gradients():
+    graph = decoder(Decoder(blocks=2, width=64), 192, 256)
+    first, second = (build_module(stage, 0) for stage in stages_of(graph, Cut(2)))
+    executed = Executed(second)
+    assert isinstance(next(part for part in second.modules() if not [*part.children()]), CausalAttention)
+    given = [each.detach().requires_grad_() for each in first(torch.zeros(3, 1, 1, 192, dtype=torch.long))]
+    executed.learn(second, *given)
+    counted = count(stages_of(graph, Cut(2))[1], "model")
+    for backward in (True, False):
+        executed.operations = 0
+        executed.add(given[0])
+        second(*given).sum().backward() if backward else second.zero_grad()
+        executed.end_backward()
+        assert executed.operations == 3 * (counted.total if backward else counted.forward)
 
 
 def test_only_computed_gradients_are_counted():

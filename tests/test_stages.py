@@ -139,9 +139,21 @@ def test_the_stages_of_a_decoder_have_its_tied_weights_twice(stages: int) -> Non
     assert [tied_bytes(graph, part.graph, 4) for part in parts] == [8 * weights, *[0] * (stages - 2), 8 * weights]
 
 
+@pytest.mark.parametrize("samples", [1, 4])
+@pytest.mark.parametrize("places", [32, 192, 4096])
+def test_every_stage_has_a_product_with_weights(places: int, samples: int) -> None:
+    """Attention, which has none, may take longer than all else."""
+    graph = decoder(Decoder(blocks=2, width=64), places, 256)
+    for stages in range(1, 10):
+        for stage in stages_of(graph, Cut(stages, 1, samples)):
+            assert [row for row in opcount.count(stage, "model").layers if row.forward and row.name in stage.weights]
+    with pytest.raises(InputError, match="9 layers have operations and weights, too few for 10 stages"):
+        stages_of(graph, Cut(10))
+
+
 def test_more_stages_than_layers_with_operations_are_refused() -> None:
     assert len(stages_of(LONG, Cut(5))) == 5
-    with pytest.raises(InputError, match="5 layers have operations, too few for 6 stages; allowed: 1 to 5"):
+    with pytest.raises(InputError, match="5 layers have operations and weights, too few for 6 stages; allowed: 1 to 5"):
         stages_of(LONG, Cut(6))
 
 

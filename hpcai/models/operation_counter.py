@@ -17,7 +17,8 @@ class Executed:
     a call adds its layers' forward passes: two operations a multiply-add of a convolution's or dense layer's output.
     After its backward pass a layer whose weights have a gradient adds as many for that gradient, and for that of its
     input if needed; attention, which has no weights, adds as many for each of both operands of its products if the
-    layer before it has a gradient. Backward passes follow in the order of the calls. A shape not counted before adds
+    layer before it has a gradient, or the one behind it where a stage of a pipeline begins with it: the gradients of
+    the stage before depend on it. Backward passes follow in the order of the calls. A shape not counted before adds
     nothing, nor does a backward pass that did not run. Takes some microseconds a step, whatever executes the layers,
     and never synchronises. `uncounted` layers are left out.
     """
@@ -68,8 +69,9 @@ class Executed:
 
 
 def _with_weights(layers: list[Any], place: int) -> Any:
-    """The layer at a place, or the last one before it that has weights."""
-    return next(layer for layer in reversed(layers[: place + 1]) if not isinstance(layer, CausalAttention))
+    """The layer at a place, else the last one before it that has weights, else the first one behind it."""
+    nearest = [*reversed(layers[: place + 1]), *layers[place + 1 :]]
+    return next(layer for layer in nearest if not isinstance(layer, CausalAttention))
 
 
 def _operations(layer: Any, x: Tensor, output: Tensor) -> int:

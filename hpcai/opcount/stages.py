@@ -7,7 +7,7 @@ fewest values cross.
 """
 
 from functools import lru_cache
-from itertools import accumulate, pairwise
+from itertools import accumulate, pairwise, product
 from math import prod
 
 from hpcai.errors import InputError
@@ -25,7 +25,7 @@ PARAMETER_OPERATIONS = 200
 
 @lru_cache(maxsize=16)
 def stages_of(graph: Graph, cut: Cut) -> tuple[Graph, ...]:
-    """The stages of a network; InputError if it has fewer layers with operations than stages."""
+    """The stages of a network; InputError if it has fewer products with weights than stages."""
     return tuple(stage_graph(graph, begin, end) for begin, end in pairwise(_bounds(graph, cut)))
 
 
@@ -86,13 +86,15 @@ def _values(graph: Graph, name: str) -> int:
 def _bounds(graph: Graph, cut: Cut) -> list[int]:
     """The first places of all stages, and the place after the last layer."""
     before = [0, *accumulate(_costs(graph, cut.samples))]
-    places = [*range(len(graph.layers) + 1)]
-    some = [0] * len(graph.inputs) + [row.forward > 0 for row in count(graph, "model").layers]
+    # A gradient of its own shows that a stage did its backward pass; attention alone has none.
+    rows = count(graph, "model").layers
+    some = [0] * len(graph.inputs) + [row.forward > 0 and row.name in graph.weights for row in rows]
     if cut.stages > sum(some):
         allowed = f"allowed: 1 to {sum(some)}"
-        raise InputError(f"{sum(some)} layers have operations, too few for {cut.stages} stages; {allowed}")
-    most = _smallest_maximum(places, before, cut.stages)
-    return _fewest_values(graph, places, before, [0, *accumulate(some)], cut.stages, most * (1 + SLACK))
+        raise InputError(f"{sum(some)} layers have operations and weights, too few for {cut.stages} stages; {allowed}")
+    products = [0, *accumulate(some)]
+    most = _smallest_maximum(before, products, cut.stages)
+    return _fewest_values(graph, before, products, cut.stages, most * (1 + SLACK))
 
 
 def _costs(graph: Graph, samples: int) -> list[int]:
@@ -103,27 +105,22 @@ def _costs(graph: Graph, samples: int) -> list[int]:
     return [0] * len(graph.inputs) + [sum(pair) for pair in zip(own, weights, strict=True)]
 
 
-def _smallest_maximum(places: list[int], before: list[int], stages: int) -> int:
-    """Operations of the heaviest stage of the most even cut, by bisection."""
-    low, high = 0, before[-1]
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _fits(places, before, stages, middle) else (middle + 1, high)
-    return low
-
-
-def _fits(places: list[int], before: list[int], stages: int, most: int) -> bool:
-    """Whether stages of at most so many operations, each as long as possible, reach the end."""
-    begin = 0
+def _smallest_maximum(before: list[int], products: list[int], stages: int) -> int:
+    """The cost of the dearest stage of the most even cut into stages with such a layer each."""
+    dearest = {0: 0}  # by first place of the next stage
     for _ in range(stages):
-        begin = max(place for place in places if place >= begin and before[place] - before[begin] <= most)
-    return begin == places[-1]
+        found: dict[int, int] = {}
+        for (begin, most), end in product(dearest.items(), range(len(before))):
+            if products[end] > products[begin]:
+                most = max(most, before[end] - before[begin])
+                found[end] = min(most, found.get(end, most))
+        dearest = found
+    return dearest[len(before) - 1]
 
 
-def _fewest_values(
-    graph: Graph, places: list[int], before: list[int], products: list[int], stages: int, most: float
-) -> list[int]:
-    """Of the cuts into stages with a product and a cost of at most `most` each, that with the fewest values sent."""
+def _fewest_values(graph: Graph, before: list[int], products: list[int], stages: int, most: float) -> list[int]:
+    """Of the cuts into stages with such a layer and a cost of at most `most` each, that with the fewest values sent."""
+    places = range(len(before))
     values = {place: sum(_values(graph, name) for name in crossing(graph, place)) for place in places}
     best: dict[int, tuple[int, list[int]]] = {0: (0, [0])}  # values and bounds, by first place of the next stage
     for _ in range(stages):
