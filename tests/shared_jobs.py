@@ -29,7 +29,8 @@ STARTERS = {
 BESIDE = {"test_checkpoint", "test_consistency_comparison", "test_frozen"}
 BESIDE |= {"test_ranking", "test_ranking_acceptance", "test_ranking_hostile"}
 # For the same reason, files that start jobs and are run among the others: all of it is slow.
-AMONG = {"test_kills", "test_language_faults"}
+AMONG = {"test_kills", "test_language_faults", "test_outlasting"}
+AMONG |= {"test_resume", "test_search_resume", "test_step_faults"}
 
 
 class Launched(NamedTuple):

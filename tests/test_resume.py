@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from job_folder import Json, result, results
 from launch import BENCH, ROOT, Finished, Job, kill_ranks, mpirun, run_job, start_job, wait_until
+from sampled_parameters import slow
 
 from hpcai import tensor_file
 
@@ -160,7 +161,7 @@ def test_a_divided_language_model_is_resumed(compared: Compared, parallel: str, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("section", WORKLOADS)
+@pytest.mark.parametrize("section", slow(["ensemble"], WORKLOADS))
 @pytest.mark.parametrize("evaluation", [pytest.param(2, marks=pytest.mark.exhaustive), 3])
 def test_an_evaluation_that_was_broken_off_is_made_anew(section: str, evaluation: int, tmp_path: Path) -> None:
     """2: all models together, after one validation each; 3: out of bag."""
