@@ -32,7 +32,7 @@ MOST_KILLS = 3  # of one run
 INPUT = """\
 A table, and a training that is killed
 Small
-0.02            CHECKPOINT
+0.05            CHECKPOINT
 {watchdog}               WATCHDOG
 0               TELEMETRY
 [kernels]

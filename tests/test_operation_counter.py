@@ -42,7 +42,7 @@ def test_executed_operations_equal_the_count_times_the_images(graph):
     assert executed.operations == 11 * count(graph, "model").total
 
 
-def test_attention_at_the_begin_of_a_stage_is_counted_if_the_stage_has_gradients():
+def test_attention_that_begins_a_stage_is_counted_backward_if_the_stage_has_gradients():
     graph = decoder(Decoder(blocks=2, width=64), 192, 256)
     first, second = (build_module(stage, 0) for stage in stages_of(graph, Cut(2)))
     executed = Executed(second)

@@ -93,6 +93,19 @@ def test_no_cut_has_a_lighter_heaviest_stage_or_sends_less(stages: int) -> None:
     assert sent_values(graph, Cut(stages, 1, MANY)) == min(sent.values())
 
 
+@pytest.mark.parametrize("stages", [2, 3, 4, 5])
+def test_no_cut_into_stages_with_weights_has_a_lighter_heaviest_stage(stages: int) -> None:
+    """Of all cuts of a decoder whose attention, which has no weights, is most of its operations."""
+    graph = decoder(Decoder(blocks=1, width=64), 4096, 256)
+    rows, layers = opcount.count(graph, "model").layers, len(graph.layers)
+    costs = [0, *(row.forward + row.backward for row in rows)]
+    weighted = [False, *(row.forward > 0 and row.name in graph.weights for row in rows)]
+    cuts = [(0, *places, layers) for places in combinations(range(1, layers), stages - 1)]
+    allowed = [[*pairwise(cut)] for cut in cuts if all(any(weighted[b:e]) for b, e in pairwise(cut))]
+    least = min(max(sum(costs[b:e]) for b, e in pairs) for pairs in allowed)
+    assert least <= max(operations_of(graph, Cut(stages, 1, MANY))) <= least * (1 + SLACK)
+
+
 def test_parameters_weigh_more_with_fewer_samples() -> None:
     """The last layers have most parameters, so that the last stage has fewer operations."""
     few, many = (operations_of(RESNETS[1], Cut(2, 1, samples)) for samples in (2, 32))

@@ -6,9 +6,10 @@ consecutive parts allows. Of the cuts with such a slowest stage, or one slower b
 fewest values cross.
 """
 
+from bisect import bisect_left
 from functools import lru_cache
-from itertools import accumulate, pairwise, product
-from math import prod
+from itertools import accumulate, pairwise
+from math import inf, prod
 
 from hpcai.errors import InputError
 from hpcai.inputfile.split import Cut
@@ -106,16 +107,24 @@ def _costs(graph: Graph, samples: int) -> list[int]:
 
 
 def _smallest_maximum(before: list[int], products: list[int], stages: int) -> int:
-    """The cost of the dearest stage of the most even cut into stages with such a layer each."""
-    dearest = {0: 0}  # by first place of the next stage
-    for _ in range(stages):
-        found: dict[int, int] = {}
-        for (begin, most), end in product(dearest.items(), range(len(before))):
-            if products[end] > products[begin]:
-                most = max(most, before[end] - before[begin])
-                found[end] = min(most, found.get(end, most))
-        dearest = found
-    return dearest[len(before) - 1]
+    """The highest cost of a stage of the most even cut into stages with such a layer each, by bisection."""
+    low, high = 0, before[-1]
+    while low < high:
+        middle = (low + high) // 2
+        low, high = (low, middle) if _fewest_stages(before, products, middle) <= stages else (middle + 1, high)
+    return low
+
+
+def _fewest_stages(before: list[int], products: list[int], most: int) -> float:
+    """Into how few stages with such a layer and a cost of at most `most` each a network can be cut.
+
+    It can then be cut into any larger number of them that it has such layers for.
+    """
+    fewest: list[float] = [0]  # by the place after the last layer
+    for end in range(1, len(before)):
+        begins = slice(bisect_left(before, before[end] - most), bisect_left(products, products[end]))
+        fewest.append(1 + min(fewest[begins], default=inf))
+    return fewest[-1]
 
 
 def _fewest_values(graph: Graph, before: list[int], products: list[int], stages: int, most: float) -> list[int]:
